@@ -30,7 +30,7 @@ from benchmarks.shared.machine import BY_CLOCK, Machine
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive
 from stream_icd.history.replay.ray_engine import RayActors
-from stream_icd.history.replay.redetect import Job, Outcome, Redetection
+from stream_icd.history.replay.redetect import Redetection, ReplayJob, ReplayOutcome
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.embedded import embedded_broker
@@ -142,9 +142,9 @@ def detect_all(settings: KafkaSettings, redetection: Redetection, count: int) ->
     )
 
 
-def replayed(store: Store, engine: Engine[Job, Outcome]) -> Run:
+def replayed(store: Store, engine: Engine[ReplayJob, ReplayOutcome]) -> Run:
     """From the archive."""
-    jobs = (Job.of_archived(store.uri, noted) for noted in Archive(store).windows())
+    jobs = (ReplayJob.of_archived(store.uri, noted) for noted in Archive(store).windows())
 
     def results() -> Iterator[Message]:
         for job, outcome in engine(jobs, Relay.empty):
@@ -209,7 +209,7 @@ def main() -> int:
     ]
     redetection = Redetection(open_model(MODEL), DetectSettings(threads=1))
     n = options.workers
-    engines: dict[str, Engine[Job, Outcome]] = {
+    engines: dict[str, Engine[ReplayJob, ReplayOutcome]] = {
         "serial": InProcess(redetection),
         f"pool of {n}": in_processes(redetection, MODEL, n),
     }

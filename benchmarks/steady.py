@@ -29,7 +29,7 @@ from benchmarks.shared.streams.known_streams import AS_DAYS, internet_days, plan
 from benchmarks.shared.streams.memory_streams import Stream
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.estimator import ICD
-from stream_icd.interfaces.evaluation.methods.others import graph_of
+from stream_icd.interfaces.evaluation.methods.others import networkit_graph
 from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.quality.partition import modularity
 from stream_icd.registry.find import open_model
@@ -149,7 +149,7 @@ def plm(window: Snapshot) -> tuple[Labels, float]:
 
     networkit.setNumberOfThreads(1)
     networkit.setSeed(0, False)
-    graph = graph_of(window.adjacency())
+    graph = networkit_graph(window.adjacency())
     found, spent = timed(lambda: networkit.community.PLM(graph, refine=True).run().getPartition())
     return np.unique(found.getVector(), return_inverse=True)[1].astype(np.int32), spent
 

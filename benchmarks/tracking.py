@@ -30,7 +30,7 @@ from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
-from stream_icd.methods.tracking.identities import Partition
+from stream_icd.methods.tracking.identities import NodePartition
 from stream_icd.methods.tracking.track import remember, track
 from stream_icd.registry.find import open_model
 from tests.testbed.planted_events import PLANTED, Score, found_events, overlaid, planted_events
@@ -266,7 +266,7 @@ def unbroken_month(days: list[CommunityEvents]) -> int:
 
 def least_churn(before: CommunityEvents, after: CommunityEvents) -> float:
     """Share of the nodes of both that move, when `after` is renamed as well as can be."""
-    old, new = (Partition.by_name(one.nodes, one.communities) for one in (before, after))
+    old, new = (NodePartition.by_name(one.nodes, one.communities) for one in (before, after))
     between = old.overlaps(new)
     shared = np.zeros((len(between.old_sizes), len(between.new_sizes)))
     shared[between.old, between.new] = between.shared
@@ -276,8 +276,8 @@ def least_churn(before: CommunityEvents, after: CommunityEvents) -> float:
 def churn(a_nodes: pa.Array, a: NDArray, b_nodes: pa.Array, b: NDArray) -> float:
     """Share of the nodes of both whose community is called otherwise in `b`."""
     before, after = (
-        Partition.by_name(a_nodes, a.astype(np.int64)),
-        Partition.by_name(b_nodes, b.astype(np.int64)),
+        NodePartition.by_name(a_nodes, a.astype(np.int64)),
+        NodePartition.by_name(b_nodes, b.astype(np.int64)),
     )
     rows, columns = before.shared_nodes(after)
     names = before.names[before.labels[rows]], after.names[after.labels[columns]]

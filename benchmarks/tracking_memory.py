@@ -37,7 +37,7 @@ from benchmarks.tracking import (
     window,
 )
 from stream_icd.core.communities import Communities
-from stream_icd.core.events import KINDS, CommunityEvents
+from stream_icd.core.events import EVENT_KINDS, CommunityEvents
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.alluvial import colours_of, draw_bands
 from stream_icd.methods.bp.find import find_communities
@@ -258,7 +258,9 @@ def internet_section(path: Path, n_days: int) -> str:
         {"each day alone": alone.windows[month], "with memory": memory.windows[month]},
         DOCS / "alluvial.png",
     )
-    kinds = "\n".join(f"{kind} | {alone.kinds()[kind]} | {memory.kinds()[kind]}" for kind in KINDS)
+    kinds = "\n".join(
+        f"{kind} | {alone.kinds()[kind]} | {memory.kinds()[kind]}" for kind in EVENT_KINDS
+    )
     return INTERNET.format(
         n_days=len(days),
         churn=f"{alone.churn()} | {memory.churn()}",

@@ -46,7 +46,7 @@ STEPS = {
         "judge.judged\njudge.leader_of",
         JUDGED,
     ),
-    "evidence": Step((2, 4), "a sum: A ← λ A + B", "sums.added"),
+    "evidence": Step((2, 4), "a sum: A ← λ A + B", "sums._added"),
     "searched": Step(
         (2, 5), "its last communities, or,\nif its pause is over, a search", "sums.searched"
     ),
@@ -64,7 +64,7 @@ STEPS = {
     "kept": Step(
         (0, 6),
         "rounded, bounded, encoded",
-        "sums.kept, nodes.bounded\nencoding.encode_memory",
+        "sums._kept, nodes.bounded\nencoding.encode_memory",
         KNOWN,
     ),
     "result": Step(

@@ -11,7 +11,7 @@ import typer
 from stream_icd import programs
 from stream_icd.commands.programs.declared import command, option
 from stream_icd.commands.programs.naming import GraphNames, naming_by
-from stream_icd.commands.programs.options import Delivery, WorkerOptions
+from stream_icd.commands.programs.options import DeliveryOption, WorkerOptions
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import printable, say
 
@@ -84,7 +84,7 @@ class Alert(WorkerOptions):
     history: str | None = option(
         None, "With --dry-run: read this archive instead of the topic.", metavar="ARCHIVE"
     )
-    delivery: Delivery = "auto"
+    delivery: DeliveryOption = "auto"
     batch: int = option(16, "Maximum number of windows processed together.", min=1)
 
     def alerting(self, naming: Naming | None = None) -> Alerting:

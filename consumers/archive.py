@@ -32,9 +32,9 @@ class Archive(WorkerOptions):
         from stream_icd.core.store.store import open_store
         from stream_icd.history.archive import Archive
         from stream_icd.history.archiver import TOPICS, Archiver
-        from stream_icd.history.files import KINDS
+        from stream_icd.history.files import FILE_KINDS
 
-        kinds = [name for name in KINDS if self.kind is None or name in self.kind]
+        kinds = [name for name in FILE_KINDS if self.kind is None or name in self.kind]
 
         def archivers(_: object) -> dict[str, Archiver]:
             archive = Archive(open_store(self.uri))

@@ -13,7 +13,7 @@ import typer
 
 from stream_icd import programs
 from stream_icd.commands.programs.declared import command, option
-from stream_icd.commands.programs.options import Delivery, DetectionOptions, WorkerOptions
+from stream_icd.commands.programs.options import DeliveryOption, DetectionOptions, WorkerOptions
 from stream_icd.core.errors import BadSettings
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Detect(DetectionOptions, WorkerOptions):
         "or with a registry: a version, or champion. With champion, the detector starts with the "
         "newest champion and changes to each later one between two batches, without a restart.",
     )
-    delivery: Delivery = "auto"
+    delivery: DeliveryOption = "auto"
     batch: int | None = option(
         None,
         "Maximum number of snapshots published together. Default: 16 per process; with memory and "

@@ -5,7 +5,7 @@ import typer
 from stream_icd import programs
 from stream_icd.commands.programs.declared import command, option
 from stream_icd.commands.programs.naming import GraphNames, naming_by
-from stream_icd.commands.programs.options import Delivery, WorkerOptions
+from stream_icd.commands.programs.options import DeliveryOption, WorkerOptions
 
 app = typer.Typer()
 
@@ -35,7 +35,7 @@ class RowsOfMembers(WorkerOptions):
         None, "Only results of this model, by name or version. Default: all.", metavar="NAME"
     )
     names: GraphNames = None
-    delivery: Delivery = "auto"
+    delivery: DeliveryOption = "auto"
     batch: int = option(4, "Maximum number of windows written together.", min=1)
 
     def run(self) -> None:

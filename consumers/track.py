@@ -5,7 +5,7 @@ import typer
 from stream_icd import programs
 from stream_icd.commands.programs.declared import command, option
 from stream_icd.commands.programs.naming import GraphNames, naming_by
-from stream_icd.commands.programs.options import Delivery, WorkerOptions
+from stream_icd.commands.programs.options import DeliveryOption, WorkerOptions
 
 app = typer.Typer()
 
@@ -46,7 +46,7 @@ class Track(WorkerOptions):
         "would be too late.",
     )
     names: GraphNames = None
-    delivery: Delivery = "auto"
+    delivery: DeliveryOption = "auto"
     batch: int = option(16, "Maximum number of windows published together.", min=1)
 
     def run(self) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from stream_icd import programs
 from stream_icd.commands.programs.declared import argument, command, option
-from stream_icd.commands.programs.options import ReadingProducer, Window, checked_graph
+from stream_icd.commands.programs.options import ReadingProducer, WindowOption, checked_graph
 from stream_icd.core.errors import BadSettings
 
 app = typer.Typer()
@@ -36,7 +36,7 @@ class AsTopology(ReadingProducer):
     )
     first: str | None = option(None, "First day, YYYY-MM-DD.", "--from")
     last: str | None = option(None, "Last day, included.", "--to")
-    window: Window = None
+    window: WindowOption = None
     source: str = option("urn:stream_icd:as", "Source URI (ce_source).")
     graph: str | None = option(
         None,

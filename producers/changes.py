@@ -9,7 +9,7 @@ import typer
 
 from stream_icd import programs
 from stream_icd.commands.programs.declared import command, option
-from stream_icd.commands.programs.options import GraphName, Ids, ReadingProducer
+from stream_icd.commands.programs.options import GraphName, IdsOption, ReadingProducer
 from stream_icd.core.errors import BadSettings, OffsetGone
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Changes(ReadingProducer):
     )
     time: str = option("t", "Field of the time of a change: ISO 8601, or a number.")
     time_unit: Literal["s", "ms", "us", "ns"] = option("s", "Unit of numeric times since 1970 UTC.")
-    ids: Ids = "auto"
+    ids: IdsOption = "auto"
     graph: GraphName = "changes"
 
     def open(self, run: programs.ProducerRun) -> programs.Source:

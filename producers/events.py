@@ -63,7 +63,7 @@ class Events(RowOptions, ReadingProducer):
         from stream_icd.core.times import parse_duration
         from stream_icd.sources.tables import end_columns
         from stream_icd.sources.timed_rows import EventSettings
-        from stream_icd.sources.windows import Hopping, Rule, Session
+        from stream_icd.sources.windows import Hopping, Session, WindowRule
 
         weights: dict[str, Number] = {}
         if self.weight is not None and self.weight != "count":
@@ -76,7 +76,7 @@ class Events(RowOptions, ReadingProducer):
         size = parse_duration(self.window if self.session is None else self.session)
         if self.session is None:
             hop = size if self.hop is None else parse_duration(self.hop)
-            rule: Rule = Hopping(size, hop, parse_duration(self.align))
+            rule: WindowRule = Hopping(size, hop, parse_duration(self.align))
         else:
             rule = Session(size)
         settings = EventSettings(

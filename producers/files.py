@@ -7,7 +7,7 @@ import typer
 
 from stream_icd import programs
 from stream_icd.commands.programs.declared import argument, command, option
-from stream_icd.commands.programs.options import GraphName, Ids, ReadingProducer, Window
+from stream_icd.commands.programs.options import GraphName, IdsOption, ReadingProducer, WindowOption
 
 app = typer.Typer()
 
@@ -32,8 +32,8 @@ class Files(ReadingProducer):
     path: Path = argument("Folder of edge lists: CSV, Parquet, Arrow, GraphML, …", metavar="FOLDER")
     watch: bool = option(False, "Keep running and send new and changed files.")
     every: str = option("2s", "Polling interval; files that still grow are read later.")
-    window: Window = None
-    ids: Ids = "auto"
+    window: WindowOption = None
+    ids: IdsOption = "auto"
     graph: GraphName = "files"
 
     def open(self, run: "programs.ProducerRun") -> "programs.Source":

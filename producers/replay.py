@@ -4,7 +4,12 @@ import typer
 
 from stream_icd import programs
 from stream_icd.commands.programs.declared import argument, command, option
-from stream_icd.commands.programs.options import PastOptions, Producer, TempoOptions, checked_graph
+from stream_icd.commands.programs.options import (
+    PastOptions,
+    Producer,
+    TempoOptions,
+    checked_graph,
+)
 
 app = typer.Typer()
 

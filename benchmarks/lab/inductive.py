@@ -31,7 +31,7 @@ from benchmarks.lab.neural import (
     train,
 )
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 
 if TYPE_CHECKING:
@@ -157,11 +157,11 @@ def draw_pairs(adjacency: csr_array, rng: np.random.Generator) -> tuple[Tensor, 
     return torch.tensor(nodes), torch.tensor(near, dtype=torch.int64), torch.tensor(negatives)
 
 
-def methods_of(name: str, network: Network, source: str) -> dict[str, Method]:
+def methods_of(name: str, network: Network, source: str) -> dict[str, EvaluatedMethod]:
     """The network on random features, and as the ICD paper has it, on constant ones."""
     kinds: tuple[Features, ...] = ("projected", "constant")
     return {
-        name if kind == "projected" else f"{name}-{kind}": Method(
+        name if kind == "projected" else f"{name}-{kind}": EvaluatedMethod(
             partial(find, network, kind),
             f"{source}; GraphSAGE's unsupervised loss, {kind} features",
             k="needed",

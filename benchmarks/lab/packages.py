@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stream_icd.interfaces.evaluation.method import OWN, Method, methods_in
+from stream_icd.interfaces.evaluation.method import OWN, EvaluatedMethod, methods_in
 
 PACKAGES = (OWN, "benchmarks.lab.methods")
 
 
-def lab_methods() -> dict[str, Method]:
+def lab_methods() -> dict[str, EvaluatedMethod]:
     """All methods that the lab compares: without memory, since its graphs do not depend on each
     other.
     """

@@ -38,7 +38,7 @@ def n_distinct(values: NDArray[np.integer]) -> int:
     return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + (len(ordered) > 0)
 
 
-def compact(communities: AnyLabels) -> Ids:
+def as_labels(communities: AnyLabels) -> Ids:
     """Return the same communities with labels 0..K-1, none empty.
 
     Raises `BadSettings` if they are not one-dimensional, not of an integer type, or masked.

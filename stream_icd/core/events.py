@@ -16,9 +16,9 @@ from stream_icd.core.snapshot import Window, checked_ids
 _OVERHEAD, _AN_EVENT = 2000, 500
 """Bytes of the Python objects of a window, measured, and about so many of an event."""
 
-Kind = Literal["born", "grown", "shrunk", "merged", "split", "continued", "died", "returned"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-CHANGES: tuple[Kind, ...] = ("born", "merged", "split", "died")
+EventKind = Literal["born", "grown", "shrunk", "merged", "split", "continued", "died", "returned"]
+EVENT_KINDS: tuple[EventKind, ...] = get_args(EventKind)
+CHANGES: tuple[EventKind, ...] = ("born", "merged", "split", "died")
 """Kinds that change which communities there are."""
 
 
@@ -46,7 +46,7 @@ class CommunityEvent:
         name: what its members have in common, such as `mostly RU, UA`, if the tracker names it.
     """
 
-    kind: Kind
+    kind: EventKind
     community: int
     label: int | None
     size: int

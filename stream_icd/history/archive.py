@@ -27,8 +27,8 @@ from stream_icd.core.store.whole_file import is_aside
 from stream_icd.history.files import (
     ArchivedDay,
     ArchivedWindow,
+    FileKind,
     Identity,
-    Kind,
     Received,
     is_compacted,
     read_footer,
@@ -47,7 +47,7 @@ _MERGED_CHECK_EVERY_S = 60.0
 class Selection:
     """The windows to select: those that begin at `start` or later, and before `end`."""
 
-    kind: Kind = "snapshots"
+    kind: FileKind = "snapshots"
     graph: str | None = None
     model: str | None = None  # the version, of communities, events or memory
     start: datetime | None = None
@@ -83,7 +83,7 @@ class Archive:
     # When the merged files of a day were looked into, in this order, and what they hold.
     _merged: dict[ArchivedDay, tuple[float, dict[Identity, Received]]] = field(default_factory=dict)
 
-    def add(self, kind: Kind, message: Message, received: Received = (0, 0)) -> bool:
+    def add(self, kind: FileKind, message: Message, received: Received = (0, 0)) -> bool:
         """Store a message durably; return False if it was already stored.
 
         Each revision is kept once, with the latest time at which it was received: if it is sent

@@ -9,7 +9,7 @@ from typing import Any
 from stream_icd.core.errors import BadInput
 from stream_icd.core.headers import Headers
 from stream_icd.history.archive import Archive
-from stream_icd.history.files import Kind
+from stream_icd.history.files import FileKind
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import Outcome, Processed, Refused
 from stream_icd.kafka.record import Record
@@ -28,7 +28,7 @@ from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from stream_icd.wire.states import MemoryState, decode_state, encode_state
 
-TOPICS: dict[Kind, str] = {
+TOPICS: dict[FileKind, str] = {
     "snapshots": SNAPSHOTS,
     "labels": LABELS,
     "communities": COMMUNITIES,
@@ -36,7 +36,7 @@ TOPICS: dict[Kind, str] = {
     "memory": MEMORY,
 }
 
-_RESET: tuple[Kind, ...] = ("events", "memory")
+_RESET: tuple[FileKind, ...] = ("events", "memory")
 """Kinds of which a message without a value says that an operator made a graph start anew."""
 
 _CONTENT = "icd_content"
@@ -52,7 +52,7 @@ def _whole_state(
     return state
 
 
-CODECS: dict[Kind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
+CODECS: dict[FileKind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
     "snapshots": (decode_snapshot, encode_snapshot),
     "labels": (decode_labels, encode_labels),
     "communities": (decode_communities, encode_communities),
@@ -71,7 +71,9 @@ class Archiver(Step):
 
     stages = ("archive",)
 
-    def __init__(self, archive: Archive, kind: Kind, reader: MessageReader | None = None) -> None:
+    def __init__(
+        self, archive: Archive, kind: FileKind, reader: MessageReader | None = None
+    ) -> None:
         self._archive, self.place = archive, archive.store.place
         self._kind = kind
         self._reader = reader or MessageReader()

@@ -14,7 +14,7 @@ from stream_icd.core.store.store import Store
 from stream_icd.core.store.whole_file import is_aside
 from stream_icd.history.archive import Archive, Selection, newest
 from stream_icd.history.files import (
-    KINDS,
+    FILE_KINDS,
     ArchivedDay,
     ArchivedWindow,
     Identity,
@@ -39,7 +39,7 @@ class _Compaction:
     files_after: int
 
 
-def compact(
+def compact_archive(
     store: Store,
     before: date,
     *,
@@ -59,7 +59,7 @@ def compact(
         HistoryDamaged: a file is not an archive file; its day is unchanged.
     """
     archive = Archive(store)
-    for kind in KINDS:
+    for kind in FILE_KINDS:
         for partition in archive.partitions(Selection(kind, graph)):
             if partition.day < before:
                 done = _compact_day(archive, partition, dry_run=dry_run)

@@ -34,24 +34,24 @@ from stream_icd.core.store.store import Store
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import MEMBERSHIP, SUMMARY, stable_ids
 from stream_icd.wire.limits import Limits
-from stream_icd.wire.message import EVENT_TYPES, EventHeaders, Message, graph_of
+from stream_icd.wire.message import EVENT_TYPES, EventHeaders, Message, graph_name_of
 
 _Content = TypeVar("_Content")
 
-Kind = Literal["snapshots", "labels", "communities", "events", "memory"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+FileKind = Literal["snapshots", "labels", "communities", "events", "memory"]
+FILE_KINDS: tuple[FileKind, ...] = get_args(FileKind)
 
 _COMPACTED = "compacted-"
 _FOOTER, _FOOTER_CRC = b"stream_icd", b"stream_icd_crc32"
 _NO_FOOTER = (pa.ArrowException, OSError, LookupError, ValueError, TypeError, RecursionError)
 """Exceptions that reading the footer of another file can raise."""
 
-_OF_A_MODEL: tuple[Kind, ...] = ("communities", "events", "memory")
+_OF_A_MODEL: tuple[FileKind, ...] = ("communities", "events", "memory")
 _REVISION_DIGITS = 12
 _DECODED_BEFORE = Limits.model_construct(header_bytes=sys.maxsize, name_bytes=sys.maxsize)
 """A message is decoded within its reader's limits before it is archived."""
 _NODES = "src", "dst", "node"
-_OPTIONAL: dict[Kind, dict[str, pa.DataType]] = {
+_OPTIONAL: dict[FileKind, dict[str, pa.DataType]] = {
     "snapshots": dict.fromkeys(("weight", "x", "y"), pa.float64()),
     "communities": MEMBERSHIP,
     "events": {"name": pa.string()},
@@ -90,7 +90,7 @@ class ArchivedDay:
 
     day: date
     graph: str
-    kind: Kind
+    kind: FileKind
 
     @property
     def folder(self) -> str:
@@ -102,7 +102,7 @@ class ArchivedDay:
         return f"graph={quote(graph, safe='')}"
 
     @classmethod
-    def of(cls, kind: Kind, graph: str, window: Window) -> ArchivedDay:
+    def of(cls, kind: FileKind, graph: str, window: Window) -> ArchivedDay:
         return cls(window.start.astimezone(UTC).date(), graph, kind)
 
     @classmethod
@@ -111,7 +111,7 @@ class ArchivedDay:
         kind, graph, day = folder.split("/")
         with suppress(ValueError):
             day_of = date.fromisoformat(day.removeprefix("date="))
-            archived = cls(day_of, unquote(graph.removeprefix("graph=")), cast(Kind, kind))
+            archived = cls(day_of, unquote(graph.removeprefix("graph=")), cast(FileKind, kind))
             if archived.folder == folder:  # no other folder means the same, such as date=20260101
                 return archived
         return None
@@ -149,11 +149,11 @@ class ArchivedWindow:
 
     @classmethod
     def of(
-        cls, kind: Kind, message: Message, table: pa.Table, received: Received = (0, 0)
+        cls, kind: FileKind, message: Message, table: pa.Table, received: Received = (0, 0)
     ) -> ArchivedWindow:
         """Describe a message with this table; raises `BadInput` for a bad header."""
         fields = EventHeaders(message.headers, EVENT_TYPES[kind], _DECODED_BEFORE, BadInput)
-        graph, window = graph_of(message.key, _DECODED_BEFORE, BadInput), fields.window()
+        graph, window = graph_name_of(message.key, _DECODED_BEFORE, BadInput), fields.window()
         snapshot_id = fields.text("ce_id" if kind == "snapshots" else "icd_snapshot_id")
         model = fields.text("icd_model") if kind in _OF_A_MODEL else ""
         return cls(
@@ -261,7 +261,7 @@ class ArchivedWindow:
         )
 
 
-def _revision(kind: Kind, fields: EventHeaders, message: Message) -> str:
+def _revision(kind: FileKind, fields: EventHeaders, message: Message) -> str:
     if kind in _OF_A_MODEL:
         return fields.optional("icd_revision") or ""
     if kind == "snapshots":
@@ -394,7 +394,7 @@ def _from_json(
     window = Window(start, end)
     headers = ((name, value.encode("utf-8", "surrogateescape")) for name, value in noted["headers"])
     return ArchivedWindow(
-        partition=ArchivedDay.of(cast(Kind, path.split("/")[0]), noted["graph"], window),
+        partition=ArchivedDay.of(cast(FileKind, path.split("/")[0]), noted["graph"], window),
         # Files of the first version have neither revisions nor times.
         identity=Identity(noted["snapshot_id"], noted["model"], noted.get("revision", "")),
         window=window,

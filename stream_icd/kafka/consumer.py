@@ -35,7 +35,7 @@ from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes
 from stream_icd.kafka.port import Fenced, GroupMetadata, GroupMovedOn, Offsets
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import look_up, members_of
+from stream_icd.kafka.topics import group_members, look_up
 from stream_icd.kafka.waiting import Clock, Stop, TaskThread
 
 _log = logging.getLogger(__name__)
@@ -385,7 +385,7 @@ class _BatchDelivery:
             ) from failure
 
     def _has_namesake(self) -> bool:
-        members = members_of(self.member.settings, self.member.group)
+        members = group_members(self.member.settings, self.member.group)
         own, ours = self.member.id, self.member.settings.member_name
         return any(name == ours and member != own for member, name in members.items())
 

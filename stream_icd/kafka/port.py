@@ -291,7 +291,7 @@ class Capabilities:
 
 
 KAFKA = Capabilities("kafka", hides_aborted=True)
-MEMORY = Capabilities("memory", hides_aborted=True)
+IN_MEMORY = Capabilities("memory", hides_aborted=True)
 UNKNOWN = Capabilities("unknown", hides_aborted=None)
 TANSU = Capabilities("tansu", False, False, False, False)
 

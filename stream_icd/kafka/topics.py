@@ -181,7 +181,7 @@ def positions(settings: KafkaSettings, topic: str, group: str) -> dict[int, int]
     return {place.partition: at for place, at in committed.items() if place.topic == topic}
 
 
-def members_of(settings: KafkaSettings, group: str) -> dict[str, str]:
+def group_members(settings: KafkaSettings, group: str) -> dict[str, str]:
     """The name of each member of a group, by its id; none if the broker does not say it.
 
     We may not ask, or the client (3.0.12) cannot read the answer, as that of the embedded broker.

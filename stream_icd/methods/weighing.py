@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from scipy.sparse import csr_array
 
+from stream_icd.methods.bp.level_graph import LevelGraph, Rows, level_of, rows_of
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.weights import comparable
@@ -52,3 +53,8 @@ class Weighing:
         return csr_array(
             (weighed.adjacency.data, adjacency.indices, adjacency.indptr), adjacency.shape
         )
+
+    def level(self, graph: Rows) -> LevelGraph:
+        """Return a graph as it is weighted, for bp to search."""
+        weighed = rows_of(self(graph.adjacency()))
+        return level_of(weighed.comparable(self.parameters.weight_exponent))

@@ -27,7 +27,14 @@ from stream_icd.core.node_ids import id_array
 from stream_icd.core.snapshot import EPOCH, LEAST_WEIGHT, MOST_WEIGHT, Snapshot, snapshot_from_pairs
 from stream_icd.core.times import microseconds, snapshot_id, time_at, window_at
 from stream_icd.sources.source import Count, OnBadRow, RawRows, count_nothing
-from stream_icd.sources.values import IdForm, KindBefore, TimeUnit, read_numbers, read_times, shown
+from stream_icd.sources.values import (
+    IdForm,
+    KindBefore,
+    TimeUnit,
+    read_numbers,
+    read_times,
+    shown_value,
+)
 from stream_icd.sources.windows import NEVER, Quiet
 
 Id = int | str
@@ -204,7 +211,7 @@ class ChangeColumns:
             if op not in _OPS:
                 wrong = f"op {op!r:.40} is neither add nor remove"
             elif not timely[at]:
-                wrong = f"{self.time} {shown(rows[self.time][at])!r:.60} is not a time"
+                wrong = f"{self.time} {shown_value(rows[self.time][at])!r:.60} is not a time"
             elif not ids["src"][1][at]:
                 wrong = f"src is {self._ids.fault(rows['src'][at])}"
             elif texts["dst"][at] and not ids["dst"][1][at]:

@@ -37,7 +37,7 @@ from stream_icd.sources.tables import (
     text_of,
     time_column,
 )
-from stream_icd.sources.values import IdForm, IdKind, KindBefore, Mask, read_numbers, shown
+from stream_icd.sources.values import IdForm, IdKind, KindBefore, Mask, read_numbers, shown_value
 from stream_icd.wire.arrow_stream import announced
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import refusing
@@ -252,10 +252,10 @@ def _raw_text(
     if graph is None:
         yield from _raw_rows(file, on_bad_row, on_ignored, limits)
         return
-    shown, rows = graph
+    shown_value, rows = graph
     yield rows
     if form in TEXTS:
-        on_ignored(_FORMAT, shown)
+        on_ignored(_FORMAT, shown_value)
 
 
 def _start(file: Path) -> str:
@@ -342,7 +342,7 @@ def _checked(batch: RawRows, ids: IdForm, on_bad_row: OnBadRow) -> pa.Table:
         columns["weight"] = pa.array(weights, pa.float64())
     for index in np.flatnonzero(~good):
         row = {name: batch.rows[name][int(index)] for name in batch.rows.column_names}
-        edge = ", ".join(f"{name} {shown(value)!r:.40}" for name, value in row.items())
+        edge = ", ".join(f"{name} {shown_value(value)!r:.40}" for name, value in row.items())
         why = (
             "its weight is no finite number above 0"
             if named[index]

@@ -16,7 +16,7 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.methods.synthetic.gn import check_gn, generate_gn
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr, generate_lfr
-from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_size
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_n_nodes
 from stream_icd.sources.source import Source
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
@@ -140,7 +140,7 @@ def independent_lfr(
     most = settings.n_nodes if most_nodes is None else most_nodes
     if most < settings.n_nodes:
         raise BadSettings(f"most_nodes={most} is below n_nodes={settings.n_nodes}")
-    check_size(most)
+    check_n_nodes(most)
     if shift != "none":
         replace(settings, mixing=mixing_after)  # fails at once, not during the stream
 

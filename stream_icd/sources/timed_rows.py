@@ -24,9 +24,9 @@ from stream_icd.sources.values import (
     TimeUnit,
     read_numbers,
     read_times,
-    shown,
+    shown_value,
 )
-from stream_icd.sources.windows import Quiet, Rule, TimedRows
+from stream_icd.sources.windows import Quiet, TimedRows, WindowRule
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
 _A_TIME = datetime(2026, 12, 31, 13, 5, 6, 789_000, UTC)
@@ -109,7 +109,7 @@ class Columns:
         def check(column: str, readable: Mask, why: Callable[[pa.Scalar], str]) -> None:
             for index in np.flatnonzero(good & ~readable):
                 where, value = batch.place[index], batch.rows[column][int(index)]
-                reason = f"{column} {shown(value)!r:.60} is {why(value)}"
+                reason = f"{column} {shown_value(value)!r:.60} is {why(value)}"
                 on_bad_row(BadRow(f"{batch.origin}:{where}: {reason}"))
             good[~readable] = False
 
@@ -198,7 +198,7 @@ class EventSettings:
     """
 
     graph: str
-    rule: Rule
+    rule: WindowRule
     lateness: timedelta = timedelta(0)  # how far behind the newest event another may arrive
     counted: bool = False
     least_nodes: int = 2  # windows with fewer make no snapshot

@@ -148,7 +148,7 @@ class IdForm:
 
     def fault(self, bad: pa.Scalar) -> str:
         """Return what is wrong with a bad id, as the end of a sentence."""
-        value = shown(bad)
+        value = shown_value(bad)
         if value is None or value == "" or value != value:
             return "empty"
         if not (is_id_type(bad.type) or pa.types.is_floating(bad.type)):
@@ -162,7 +162,7 @@ class IdForm:
         return "not of type integer (--ids)" if self.kind == "integer" else "not UTF-8"
 
 
-def shown(value: pa.Scalar) -> object:
+def shown_value(value: pa.Scalar) -> object:
     """Return the value, or the number of a time that Python has no object for."""
     try:
         return value.as_py()

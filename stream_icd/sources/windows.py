@@ -171,7 +171,7 @@ class Session:
         return spans, spans[-1][1] if spans else NEVER
 
 
-Rule = Hopping | Session
+WindowRule = Hopping | Session
 """How time is divided into windows."""
 
 
@@ -243,7 +243,7 @@ def _cut_windows(
 
 
 def _accept(
-    arrived: TimedRows, rule: Rule, newest: int, slack: int, watermark: int, on_late: OnLate
+    arrived: TimedRows, rule: WindowRule, newest: int, slack: int, watermark: int, on_late: OnLate
 ) -> tuple[_Held, int]:
     """Return the rows that an open window accepts, and the newest time of their stream."""
     newest_after = np.maximum.accumulate(np.maximum(arrived.time, newest))
@@ -260,7 +260,7 @@ def _accept(
 
 
 def _close(
-    batches: list[_Held], rule: Rule, after: int, watermark: int
+    batches: list[_Held], rule: WindowRule, after: int, watermark: int
 ) -> tuple[list[_Held], Iterator[tuple[Window, pa.Table]]]:
     """Take the closing windows out of the held rows; each copies its rows when it is asked for."""
     together = _Held(
@@ -289,7 +289,7 @@ class Windowing(Protocol):
     """How rows become snapshots: `EventSettings`, `TaxiSettings`."""
 
     @property
-    def rule(self) -> Rule: ...
+    def rule(self) -> WindowRule: ...
 
     @property
     def lateness(self) -> timedelta:

@@ -19,7 +19,7 @@ from stream_icd.wire.message import (
     EventHeaders,
     Message,
     event_message,
-    graph_of,
+    graph_name_of,
     refusing,
 )
 
@@ -121,7 +121,7 @@ def decode_alert(
         if len(value or b"") > _MOST_BYTES:  # JSON takes several times its size in memory
             raise LimitExceeded(f"an alert of {len(value or b'')} bytes; at most 1 MiB")
         alert: Alert = TypeAdapter(Alert).validate_python(json.loads(value or b""))
-        if graph_of(key, limits, BadAlert) != alert.graph:
+        if graph_name_of(key, limits, BadAlert) != alert.graph:
             raise BadAlert(f"the key names another graph than the alert, {alert.graph!r:.80}")
         # A time without a zone, or text that is not UTF-8, would fail when it is delivered.
         alert.structured()

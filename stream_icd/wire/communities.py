@@ -24,7 +24,7 @@ from stream_icd.wire.message import (
     Fields,
     Message,
     event_message,
-    graph_of,
+    graph_name_of,
     headers_of,
     refusing,
     result_id,
@@ -109,7 +109,7 @@ def decode_communities(
         attributes = fields.read({**_REQUIRED, **_OPTIONAL})
         k = attributes.pop("n_communities")  # the table says it, too
         communities = Communities(
-            graph=graph_of(key, limits, BadCommunities),
+            graph=graph_name_of(key, limits, BadCommunities),
             snapshot_id=fields.text("icd_snapshot_id"),
             window=fields.window(),
             nodes=nodes,
@@ -153,7 +153,7 @@ def decode_labels(
         fields = EventHeaders(headers, EVENT_TYPES["labels"], limits, BadCommunities)
         table = _read_nodes(value, _COLUMNS, limits)
         return Labels(
-            graph=graph_of(key, limits, BadCommunities),
+            graph=graph_name_of(key, limits, BadCommunities),
             snapshot_id=fields.text("icd_snapshot_id"),
             window=fields.window(),
             nodes=table["node"].combine_chunks(),

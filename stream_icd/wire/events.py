@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from stream_icd.core.arrays import Ids
 from stream_icd.core.errors import BadEvents
-from stream_icd.core.events import KINDS, CommunityEvent, CommunityEvents, Kind
+from stream_icd.core.events import EVENT_KINDS, CommunityEvent, CommunityEvents, EventKind
 from stream_icd.core.headers import Headers
 from stream_icd.core.node_ids import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
@@ -22,7 +22,7 @@ from stream_icd.wire.message import (
     Fields,
     Message,
     event_message,
-    graph_of,
+    graph_name_of,
     headers_of,
     refusing,
     result_id,
@@ -57,10 +57,10 @@ _HEADERS: Fields = {
 _BATCH_ROWS = 1 << 12
 _OPTIONAL = ("bits", "name")
 _NULLABLE = {"label", "overlap", "members", *_OPTIONAL}
-_SENT_AS_BORN: Kind = "returned"
+_SENT_AS_BORN: EventKind = "returned"
 """Earlier readers know no such event: it is a birth of a community that was away."""
-_WIRE_KINDS = tuple(kind for kind in KINDS if kind != _SENT_AS_BORN)
-COLUMNS = {**dict.fromkeys([*_FIELDS, "members"], True), **dict.fromkeys(_OPTIONAL, False)}
+_WIRE_KINDS = tuple(kind for kind in EVENT_KINDS if kind != _SENT_AS_BORN)
+EVENT_COLUMNS = {**dict.fromkeys([*_FIELDS, "members"], True), **dict.fromkeys(_OPTIONAL, False)}
 """Earlier versions have no column `bits`; where nothing is named, there is no column `name`."""
 
 
@@ -99,7 +99,7 @@ def decode_events(
     """
     with refusing(BadEvents, "the message cannot be read"):
         fields = EventHeaders(headers, EVENT_TYPES["events"], limits, BadEvents)
-        table = read_table(value, COLUMNS, limits, BadEvents)
+        table = read_table(value, EVENT_COLUMNS, limits, BadEvents)
         columns = {name: pa.nulls(table.num_rows, _FIELDS[name]) for name in _OPTIONAL}
         columns |= {name: table[name].combine_chunks() for name in table.column_names}
         _check(columns)
@@ -107,7 +107,7 @@ def decode_events(
         _check_numbers(columns, attributes["next_community"])
         nodes, communities = _nodes(columns["members"], columns["community"])
         return CommunityEvents(
-            graph=graph_of(key, limits, BadEvents),
+            graph=graph_name_of(key, limits, BadEvents),
             snapshot_id=fields.text("icd_snapshot_id"),
             window=fields.window(),
             nodes=nodes,

@@ -302,7 +302,7 @@ def _check_utf_8(name: str, error: type[BadInput]) -> None:
         raise error(f"a header's name is not UTF-8: {came!r:.80}") from cause
 
 
-def graph_of(key: bytes | None, limits: Limits, error: type[BadInput]) -> str:
+def graph_name_of(key: bytes | None, limits: Limits, error: type[BadInput]) -> str:
     """Return the graph's name from a message key; raises as `EventHeaders`."""
     # Before it is decoded or quoted: a key may be as long as a message.
     _check_size("the key", key, limits.name_bytes)

@@ -23,7 +23,7 @@ from stream_icd.wire.message import (
     EventHeaders,
     Message,
     event_message,
-    graph_of,
+    graph_name_of,
     refusing,
 )
 
@@ -63,11 +63,11 @@ def node_key(graph: str, node: int | str) -> bytes:
 
 
 def _graph_and_node(key: bytes | None, limits: Limits, error: type[BadInput]) -> tuple[str, bytes]:
-    """Return the graph and the node, UTF-8, that a key names; raises `error`, and as `graph_of`."""
+    """Return the graph and the node, UTF-8, that a key names; raises as `graph_name_of`."""
     quoted, _, node = (key or b"").partition(b"/")
     if not node:
         raise error(f"the key is {key!r:.80}; expected GRAPH/NODE, such as as733/7018")
-    return graph_of(unquote(quoted, errors="strict").encode(), limits, error), node
+    return graph_name_of(unquote(quoted, errors="strict").encode(), limits, error), node
 
 
 def encode_member(member: MemberRow, event_id: str) -> Message:

@@ -19,11 +19,11 @@ from stream_icd.wire.message import (
     EventHeaders,
     Message,
     event_message,
-    graph_of,
+    graph_name_of,
     refusing,
 )
 
-COLUMNS = {"src": True, "dst": True, "weight": False, "x": False, "y": False}
+SNAPSHOT_COLUMNS = {"src": True, "dst": True, "weight": False, "x": False, "y": False}
 _UNORDERED = "icd_unordered"
 _CRS = "icd_crs"
 
@@ -68,9 +68,9 @@ def decode_snapshot(
 ) -> Snapshot:
     """Decode a snapshot; raises BadSnapshot and LimitExceeded, see `wire.message`."""
     with refusing(BadSnapshot, "the message cannot be read"):
-        graph = graph_of(key, limits, BadSnapshot)
+        graph = graph_name_of(key, limits, BadSnapshot)
         fields = check_snapshot_headers(headers, limits)
-        table = read_table(value, COLUMNS, limits, BadSnapshot)
+        table = read_table(value, SNAPSHOT_COLUMNS, limits, BadSnapshot)
         numbers = [name for name in ("weight", "x", "y") if name in table.column_names]
         for name in numbers:
             if not pa.types.is_floating(kind := table.schema.field(name).type):

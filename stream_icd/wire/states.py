@@ -16,7 +16,7 @@ from stream_icd.wire.message import (
     Fields,
     Message,
     event_message,
-    graph_of,
+    graph_name_of,
     headers_of,
     refusing,
     result_id,
@@ -56,7 +56,7 @@ def read_state_key(key: bytes | None, limits: Limits = DEFAULT_LIMITS) -> tuple[
     """Return group and graph of a key; raises as `decode_state`."""
     with refusing(BadMemory, f"the key {key!r:.80} is not JSON of group and graph"):
         group, graph = json.loads(key or b"")
-        return str(group), graph_of(str(graph).encode(), limits, BadMemory)
+        return str(group), graph_name_of(str(graph).encode(), limits, BadMemory)
 
 
 def encode_state(state: MemoryState, *, by_graph: bool = False) -> Message:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_icd.core.arrays import compact, n_distinct
+from stream_icd.core.arrays import as_labels, n_distinct
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.node_ids import places
 
@@ -24,15 +24,15 @@ def test_it_is_the_size_of_the_set(values: list[int]) -> None:
 def test_masked_communities_are_refused() -> None:
     masked = np.ma.array([5, 5, 7], mask=[False, True, False])
     with pytest.raises(BadSettings, match="masked"):
-        compact(masked)
-    assert compact(masked.filled(5)).tolist() == [0, 0, 1]
-    assert compact(np.ma.array([5, 7])).tolist() == [0, 1]
+        as_labels(masked)
+    assert as_labels(masked.filled(5)).tolist() == [0, 0, 1]
+    assert as_labels(np.ma.array([5, 7])).tolist() == [0, 1]
 
 
 @given(st.lists(st.integers(-3, 12)), st.sampled_from([np.int32, np.int64]))
 def test_compact_labels_are_the_ranks_of_labels(labels: list[int], kind: type[np.integer]) -> None:
     ranks = sorted(set(labels))
-    compacted = compact(np.array(labels, kind))
+    compacted = as_labels(np.array(labels, kind))
     assert compacted.tolist() == [ranks.index(label) for label in labels]
     assert compacted.dtype == np.int64
 

@@ -25,9 +25,9 @@ from stream_icd.core.store.store import Store, open_store
 from stream_icd.history import files
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.archiver import Archiver
-from stream_icd.history.compaction import compact
+from stream_icd.history.compaction import compact_archive
 from stream_icd.history.export import export
-from stream_icd.history.files import Kind
+from stream_icd.history.files import FileKind
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import Processed
 from stream_icd.kafka.record import Record
@@ -71,7 +71,7 @@ def test_a_snapshot_comes_out_as_the_same_message(store: Store, kind: type, weig
     assert list(map(Archive(store).read_snapshot, Archive(store).windows())) == [sent]
 
 
-def results() -> dict[Kind, list[Message]]:
+def results() -> dict[FileKind, list[Message]]:
     """Messages of each other kind, in the order of windows; also a memory without nodes."""
     one = make_communities(make_snapshot(0))
     of_another = make_communities(make_snapshot(0), "m@2")
@@ -101,7 +101,7 @@ def test_results_come_out_as_the_same_messages(disk: Store) -> None:
     for _ in range(2):
         for kind, messages in sent.items():
             assert archived(disk, Selection(kind)) == messages
-        list(compact(disk, date(2100, 1, 1)))
+        list(compact_archive(disk, date(2100, 1, 1)))
     assert ids(disk, Selection("communities", model="m@2")) == ["test/0"]
 
 
@@ -134,7 +134,7 @@ def test_communities_have_one_schema_whatever_version_wrote_them(
         Archive(store).add("communities", message)
     noted = list(Archive(store).windows(Selection("communities")))
     assert ["horizon" in window.schema for window in noted] == [False, True, True]
-    list(compact(store, date(2100, 1, 1)))
+    list(compact_archive(store, date(2100, 1, 1)))
     assert archived(store, Selection("communities")) == sent
     communities = Archive(store).windows(Selection("communities"))
     rows = list(map(Archive(store).read_window, communities))
@@ -161,7 +161,7 @@ def test_events_have_one_schema_and_rows_that_people_can_read(disk: Store, kind:
     assert second["name"].to_pylist() == ["mostly US", None, None]
     assert second["members"].to_pylist()[0] == tracked.members_of(0).to_pylist()
     assert set(second["model"].to_pylist() + second["revision"].to_pylist()) == {"m@1", "r1"}
-    assert next(compact(disk, date(2026, 2, 1))).files_after == 1
+    assert next(compact_archive(disk, date(2026, 2, 1))).files_after == 1
 
 
 def test_of_events_those_of_tracked_windows_are_archived(disk: Store) -> None:
@@ -299,7 +299,7 @@ def test_a_file_in_the_place_of_another_is_named(
     hours = product(("test", "other"), (0, 1, 30, 31))
     add_snapshots(disk, (make_snapshot(i, graph=name) for name, i in hours))
     if merged:
-        list(compact(disk, date(2027, 1, 1)))
+        list(compact_archive(disk, date(2027, 1, 1)))
     paths = {noted.identity.snapshot_id: noted.path for noted in Archive(disk).windows()}
     replaced = paths["test/0"]
     disk.put(replaced, pa.py_buffer(contents(disk)[paths[f"{graph}/{hour}"]]))
@@ -311,7 +311,7 @@ def test_a_file_in_the_place_of_another_is_named(
 def test_no_changed_bit_changes_what_is_read(merged: bool, disk: Store) -> None:
     add_snapshots(disk, map(make_snapshot, range(2)))
     if merged:
-        list(compact(disk, date(2027, 1, 1)))
+        list(compact_archive(disk, date(2027, 1, 1)))
     path = disk.files()[0]
     content = disk.open(path).read()
     whole, n_damaged = archived(disk), 0

@@ -26,9 +26,9 @@ from stream_icd.history import compaction as merging
 from stream_icd.history import files
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.archiver import Archiver
-from stream_icd.history.compaction import compact
+from stream_icd.history.compaction import compact_archive
 from stream_icd.history.export import export
-from stream_icd.history.files import ArchivedWindow, Kind, is_compacted, read_footer
+from stream_icd.history.files import ArchivedWindow, FileKind, is_compacted, read_footer
 from stream_icd.kafka.messages.records import Processed
 from stream_icd.kafka.record import Record
 from stream_icd.wire.communities import encode_communities, encode_labels
@@ -65,16 +65,16 @@ def fill(store: Store, messages: list[Message]) -> None:
 def test_a_closed_day_becomes_a_file_for_each_type_of_ids(store: Store, day: list[Message]) -> None:
     fill(store, day)
     rows = n_rows(store)
-    assert list(compact(store, date(2026, 1, 1))) == []  # the day is not over
-    (dry,) = compact(store, TOMORROW, dry_run=True)
+    assert list(compact_archive(store, date(2026, 1, 1))) == []  # the day is not over
+    (dry,) = compact_archive(store, TOMORROW, dry_run=True)
     assert len(store.files()) == len(day)
-    (done,) = compact(store, TOMORROW)
+    (done,) = compact_archive(store, TOMORROW)
     assert dry == done
     assert (done.windows, done.files_before, done.files_after) == (7, 7, 2)
     assert len(store.files()) == 2
     assert archived(store) == day
     assert n_rows(store) == rows
-    assert list(compact(store, TOMORROW)) == []
+    assert list(compact_archive(store, TOMORROW)) == []
 
 
 def test_what_comes_after_a_merge_is_merged_in_and_nothing_is_archived_twice(
@@ -82,7 +82,7 @@ def test_what_comes_after_a_merge_is_merged_in_and_nothing_is_archived_twice(
 ) -> None:
     fill(disk, day[:4])
     noted = list(Archive(disk).windows())
-    list(compact(disk, TOMORROW))
+    list(compact_archive(disk, TOMORROW))
     assert [Archive(disk).read_message(window) for window in noted] == day[
         :4
     ]  # a reader was overtaken
@@ -90,7 +90,7 @@ def test_what_comes_after_a_merge_is_merged_in_and_nothing_is_archived_twice(
     assert not Archive(disk).add("snapshots", day[3])
     assert disk.files() == before
     fill(disk, [*day[4:], encode_snapshot(make_snapshot(1, weighted=True))])
-    (done,) = compact(disk, TOMORROW)
+    (done,) = compact_archive(disk, TOMORROW)
     assert (done.windows, done.files_before, done.files_after) == (7, 5, 2)  # one is corrected
     assert archived(disk)[2:] == day[2:]
 
@@ -102,7 +102,7 @@ def test_files_do_not_grow_without_end(
     fill(disk, day)
     of_two = 2 * max(getattr(noted, of) for noted in Archive(disk).windows())
     monkeypatch.setattr(f"stream_icd.history.compaction.{limit}", of_two)
-    (done,) = compact(disk, TOMORROW)
+    (done,) = compact_archive(disk, TOMORROW)
     assert done.files_after == 4  # three of two windows, and the other ids
     assert archived(disk) == day
 
@@ -148,9 +148,9 @@ def test_killed_anywhere_it_goes_on(
         for name in ("put", "delete"):
             patch.setattr(Store, name, dies(getattr(Store, name)))
         with pytest.raises(Killed):
-            list(compact(store, TOMORROW))
+            list(compact_archive(store, TOMORROW))
     assert archived(store) == day  # nothing is lost, and nothing is double
-    list(compact(open_store(store.uri), TOMORROW))
+    list(compact_archive(open_store(store.uri), TOMORROW))
     assert archived(store) == day
     assert n_rows(store) == rows
     assert len(store.files()) == 2
@@ -163,9 +163,9 @@ def test_what_a_killed_writer_left_is_removed_when_its_day_is_over(
     folder = store.files()[0].rpartition("/")[0]
     store.put(f"{folder}/_0123.part", pa.py_buffer(b"half of it"))
     assert archived(store) == day
-    list(compact(store, TOMORROW))
+    list(compact_archive(store, TOMORROW))
     assert any(path.endswith(".part") for path in store.files())  # somebody may be at it now
-    list(compact(store, date(9999, 1, 1)))
+    list(compact_archive(store, date(9999, 1, 1)))
     assert len(store.files()) == 2
 
 
@@ -176,7 +176,7 @@ def test_a_reader_goes_on_while_merged_files_are_deleted_one_by_one(
     add_snapshots(disk, snapshots)
     with monkeypatch.context() as patch:
         patch.setattr(Store, "delete", lambda _, path: merged.append(path))
-        list(compact(disk, TOMORROW))
+        list(compact_archive(disk, TOMORROW))
     merged.sort()
 
     def slow(of: Store, path: str) -> list[ArchivedWindow]:
@@ -192,14 +192,14 @@ def test_an_archive_that_is_overtaken_by_a_second_merge_goes_on(
     disk: Store, day: list[Message], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(disk, day[:3])
-    list(compact(disk, TOMORROW))
+    list(compact_archive(disk, TOMORROW))
     fill(disk, day[3:])
     overtaken_by = list[int]()
 
     def overtaken(of: Store, path: str) -> list[ArchivedWindow]:
         if is_compacted(path):
             monkeypatch.undo()
-            overtaken_by.extend(done.windows for done in compact(disk, TOMORROW))
+            overtaken_by.extend(done.windows for done in compact_archive(disk, TOMORROW))
         return read_footer(of, path)
 
     monkeypatch.setattr(archiving, "read_footer", overtaken)
@@ -221,9 +221,9 @@ def test_a_revision_that_is_sent_again_during_a_merge_is_the_newest(
 
     with monkeypatch.context() as patch:
         patch.setattr(merging, "_merge", meanwhile)
-        list(compact(disk, TOMORROW))
+        list(compact_archive(disk, TOMORROW))
     assert archived(disk)[0] == FIRST
-    list(compact(disk, TOMORROW))
+    list(compact_archive(disk, TOMORROW))
     assert archived(disk)[0] == FIRST
     assert len(disk.files()) == 1
 
@@ -234,7 +234,7 @@ TWO = replace(ONE, edges=ONE.edges[:, 1:])
 FIRST, SECOND = encode_snapshot(ONE), encode_snapshot(TWO)
 
 
-def archive(store: Store, kind: Kind, messages: list[Message]) -> list[str]:
+def archive(store: Store, kind: FileKind, messages: list[Message]) -> list[str]:
     """Archive a topic that holds these messages; what the log says of each."""
     step, events = Archiver(Archive(store), kind), []
     for offset, message in enumerate(messages):
@@ -268,10 +268,10 @@ def test_merging_keeps_revisions_and_which_is_the_newest(
     later = make_snapshot(1)
     sent = [FIRST, SECOND, encode_snapshot(later)]
     archive(store, "snapshots", sent)
-    list(compact(store, date(2030, 1, 1)))
+    list(compact_archive(store, date(2030, 1, 1)))
     assert contents(store, revisions="all") == [ONE.content, TWO.content, later.content]
     archive(store, "snapshots", [*sent, again])
-    list(compact(store, date(2030, 1, 1)))
+    list(compact_archive(store, date(2030, 1, 1)))
     assert len(store.files()) == 1
     assert contents(store) == [newest.content, later.content]
 

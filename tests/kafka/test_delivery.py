@@ -11,7 +11,7 @@ import pytest
 from stream_icd.core.errors import BrokerUnavailable, DeliveryFailed, NotSupported
 from stream_icd.kafka.connect import recognise
 from stream_icd.kafka.delivery.delivery import Delivery, Sink, open_sink, resolve
-from stream_icd.kafka.port import KAFKA, MEMORY, TANSU, UNKNOWN
+from stream_icd.kafka.port import IN_MEMORY, KAFKA, TANSU, UNKNOWN
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import topic_names
 from stream_icd.kafka.waiting import Clock
@@ -21,7 +21,7 @@ from tests.testbed.faults.crash_points import Publish, publish_by
 
 pytestmark = pytest.mark.brokers("memory")
 EVERYWHERE = pytest.mark.brokers("memory", "embedded", "kafka")
-EXPECTED = {"memory": MEMORY, "embedded": TANSU, "kafka": KAFKA}
+EXPECTED = {"memory": IN_MEMORY, "embedded": TANSU, "kafka": KAFKA}
 
 
 @EVERYWHERE

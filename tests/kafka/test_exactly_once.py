@@ -26,7 +26,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import create_topics, members_of
+from stream_icd.kafka.topics import create_topics, group_members
 from tests.kafka.echo import Pipe, begun, publish, values
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.faults.crash_points import Publish, publish_by
@@ -230,7 +230,7 @@ def test_of_two_workers_with_one_name_the_first_ends_and_names_the_setting(
     with pipe.echo("exactly-once", settings=settings) as first:
         wait_until(lambda: first.committed == 6)
         with pipe.echo("exactly-once", settings=settings) as second:
-            wait_until(lambda: len(members_of(settings, pipe.group)) == 2)
+            wait_until(lambda: len(group_members(settings, pipe.group)) == 2)
             count = pipe.publish_until(lambda: first.ended, start=6)
             wait_until(lambda: first.committed + second.committed == count)
         error = first.failure(NameTaken, "STREAM_ICD_INSTANCE_ID=detector-1")

@@ -16,7 +16,7 @@ import pytest
 
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive, Selection
-from stream_icd.history.files import KINDS
+from stream_icd.history.files import FILE_KINDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -148,5 +148,5 @@ def test_the_demo_runs_from_the_wheel(clean: Path, away: Path) -> None:
     assert len((out / "communities.jsonl").read_text().splitlines()) == 5
     kept = out / "demo-history"
     assert f"look at it on a page: stream-icd view --history {kept}" in said
-    for kind in set(KINDS) - {"events"}:  # the demo runs no tracker
+    for kind in set(FILE_KINDS) - {"events"}:  # the demo runs no tracker
         assert sum(1 for _ in Archive(open_store(str(kept))).windows(Selection(kind))) == 5

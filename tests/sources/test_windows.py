@@ -19,7 +19,14 @@ from hypothesis import strategies as st
 from stream_icd.core.errors import BadSettings, LimitExceeded
 from stream_icd.core.snapshot import EPOCH, Window
 from stream_icd.core.times import parse_duration, parse_wait
-from stream_icd.sources.windows import Hopping, Quiet, Rule, Session, TimedRows, windowed_snapshots
+from stream_icd.sources.windows import (
+    Hopping,
+    Quiet,
+    Session,
+    TimedRows,
+    WindowRule,
+    windowed_snapshots,
+)
 from stream_icd.wire.limits import Limits
 
 SECOND = 1_000_000
@@ -43,7 +50,7 @@ def rows(times: Sequence[float], stream: int = 0, first: int = 0) -> TimedRows:
 class AsTheyAre:
     """Makes no snapshots of windows: yields them and their rows."""
 
-    rule: Rule
+    rule: WindowRule
     lateness: timedelta = timedelta(0)
 
     def snapshot(self, window: Window, rows: pa.Table) -> tuple[Window, pa.Table]:
@@ -51,7 +58,7 @@ class AsTheyAre:
 
 
 def windows(
-    arrivals: Iterable[TimedRows | Quiet], rule: Rule, lateness: float = 0, **options: object
+    arrivals: Iterable[TimedRows | Quiet], rule: WindowRule, lateness: float = 0, **options: object
 ) -> Iterator[tuple[Window, pa.Table]]:
     settings = AsTheyAre(rule, seconds(lateness))
     found = windowed_snapshots(arrivals, settings, **({"on_late": lambda _: None} | options))  # type: ignore[arg-type]
@@ -59,7 +66,7 @@ def windows(
 
 
 def cut(
-    arrivals: list[TimedRows | Quiet], rule: Rule, lateness: float = 0, n_streams: int = 1
+    arrivals: list[TimedRows | Quiet], rule: WindowRule, lateness: float = 0, n_streams: int = 1
 ) -> tuple[Cut, list[int]]:
     """Windows as (start, end, names), and the names of late rows."""
     late: list[int] = []
@@ -86,7 +93,9 @@ def cut(
     ],
     ids=["their start and not their end", "overlapping", "shifted", "session"],
 )  # fmt: skip
-def test_windows_hold_the_rows_of_their_time(times: list[float], rule: Rule, expected: Cut) -> None:
+def test_windows_hold_the_rows_of_their_time(
+    times: list[float], rule: WindowRule, expected: Cut
+) -> None:
     assert cut([rows([]), rows(times)], rule) == (expected, [])  # of a batch, all may be bad
 
 
@@ -114,7 +123,7 @@ def test_rows_may_come_late_by_the_allowed_lateness_and_no_more() -> None:
     [(TUMBLING, [1, 14], 10), (Session(seconds(5)), [1, 6], 6)],
 )
 def test_a_window_is_given_out_as_soon_as_the_watermark_reaches_its_end(
-    rule: Rule, times: list[float], end: float
+    rule: WindowRule, times: list[float], end: float
 ) -> None:
     def arrivals() -> Iterator[TimedRows]:
         yield rows(times)
@@ -170,7 +179,7 @@ def test_open_windows_hold_rows_up_to_a_limit() -> None:
         list(windows(arrivals, Hopping(seconds(20), seconds(20)), **options))
 
 
-RULES: list[Rule] = [
+RULES: list[WindowRule] = [
     TUMBLING,
     Hopping(TEN, seconds(5)),
     Hopping(TEN, seconds(3), align=seconds(1)),
@@ -188,7 +197,7 @@ TIMES = st.lists(st.integers(-30, 90), min_size=1, max_size=40)
     order=st.randoms(use_true_random=False),
 )
 def test_how_rows_are_batched_and_streams_interleaved_makes_no_difference(
-    rule: Rule, streams: list[list[int]], lateness: int, cuts: set[int], order: Random
+    rule: WindowRule, streams: list[list[int]], lateness: int, cuts: set[int], order: Random
 ) -> None:
     queues = []
     for stream, times in enumerate(streams):
@@ -207,7 +216,7 @@ def test_how_rows_are_batched_and_streams_interleaved_makes_no_difference(
 @settings(max_examples=20)
 @given(times=TIMES, lateness=st.integers(0, 20))
 def test_every_row_is_in_all_its_windows_or_counted_late(
-    rule: Rule, times: list[int], lateness: int
+    rule: WindowRule, times: list[int], lateness: int
 ) -> None:
     windows, late = cut([rows(times)], rule, lateness)
     assert [end for _, end, _ in windows] == sorted({end for _, end, _ in windows})

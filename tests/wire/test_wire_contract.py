@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from stream_icd.core.errors import BadInput, BadKnown, BadSnapshot
-from stream_icd.core.events import KINDS
+from stream_icd.core.events import EVENT_KINDS
 from stream_icd.core.headers import Headers
 from stream_icd.core.snapshot import MOST_GRAPH_BYTES, MOST_NODE_BYTES
 from stream_icd.kafka.messages.claims import Claim
@@ -190,7 +190,7 @@ def test_alerts_and_messages_about_nodes_are_read_with_no_more_than_is_documente
     payload, value = CONTRACTS["alert"]["payload"], value_of("alert")
     named = {name for row in rows_under("field of an alert") for name in row.split("`, `")}
     assert set(value) == set(payload["properties"]) == named
-    assert payload["properties"]["event"]["enum"] == [*KINDS, MOVED]
+    assert payload["properties"]["event"]["enum"] == [*EVENT_KINDS, MOVED]
     least = json.dumps({name: value[name] for name in payload["required"]} | {"new": 1}).encode()
     assert decoded(EVERY_MESSAGE["alert"][0], decode_alert, value=least).text == ALERT.text
     payload, key = CONTRACTS["known"]["payload"], EVERY_MESSAGE["known"][0].key

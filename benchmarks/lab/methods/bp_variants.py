@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import FollowedWindow, Method, Task
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, FollowedWindow, Task
 from stream_icd.interfaces.evaluation.methods import bp_and_icd
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.methods.bp.parameters import BpParameters
@@ -16,7 +16,7 @@ GRAPHS = 3
 """Graphs to learn from without communities: more add little, and learning tries many settings."""
 
 
-find = bp_and_icd.METHODS["bp"].find
+find = bp_and_icd.OURS["bp"].find
 
 
 def learn_unlabelled(history: Sequence[LabelledGraph], seed: int) -> BpParameters | None:
@@ -31,14 +31,14 @@ def find_k(task: Task) -> Labels | FollowedWindow:
 
 
 METHODS = {
-    "bp-unlabelled": Method(
+    "bp-unlabelled": EvaluatedMethod(
         find,
         "ours, past graphs without communities",
         k="optional",
         weighted=True,
         learn=learn_unlabelled,
     ),
-    "bp-alone": Method(
+    "bp-alone": EvaluatedMethod(
         find_k,
         "ours, past graphs without communities, K unknown",
         k="ignored",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task, UseOfK, module
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task, UseOfK, module
 
 Run = Callable[[Any, int | None, int], Labels]
 """Labels from an igraph graph with `weight`, K and a seed."""
@@ -37,14 +37,14 @@ def _peer(name: str) -> Run:
     return run
 
 
-def _method(run: Run, source: str, k: UseOfK) -> Method:
+def _method(run: Run, source: str, k: UseOfK) -> EvaluatedMethod:
     def find(task: Task) -> Labels:
         from benchmarks.shared.peers.igraph_peers import on_igraph
 
         return on_igraph(run)(task)
 
     missing = module("igraph", "pip install 'stream-icd[lab]'")
-    return Method(find, f"{source}; igraph", k=k, weighted=True, missing=missing)
+    return EvaluatedMethod(find, f"{source}; igraph", k=k, weighted=True, missing=missing)
 
 
 METHODS = {

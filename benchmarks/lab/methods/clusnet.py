@@ -18,7 +18,7 @@ from benchmarks.lab.neural import (
     train,
 )
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -109,7 +109,7 @@ def first_centres(embedding: Tensor, k: int, seed: int) -> Tensor:
 
 
 METHODS = {
-    "clusnet": Method(
+    "clusnet": EvaluatedMethod(
         find,
         "Wilder, Ewing, Dilkina, Tambe 2019, equations 1 and 2; trained on each graph",
         k="needed",

@@ -13,7 +13,7 @@ from sklearn.preprocessing import normalize
 from benchmarks.lab.clustering import clustered, dimension
 from benchmarks.lab.neural import Weights, first_weights, needs_torch, torch_alone, train
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -108,7 +108,7 @@ def find(task: Task) -> Labels:
 
 
 METHODS = {
-    "dnr": Method(
+    "dnr": EvaluatedMethod(
         find,
         "Yang, Cao, He, Wang, Wang, Zhang 2016, section 3, squared error",
         k="needed",

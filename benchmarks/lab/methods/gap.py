@@ -20,7 +20,7 @@ from benchmarks.lab.neural import (
     train,
 )
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -102,7 +102,7 @@ def find(task: Task) -> Labels:
 
 
 METHODS = {
-    "gap": Method(
+    "gap": EvaluatedMethod(
         find,
         "Nazi, Hang, Goldie, Ravi, Mirhoseini 2019, section 3; trained on each graph",
         k="needed",

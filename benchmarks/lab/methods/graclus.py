@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task, module
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task, module
 
 LEAST_SHRINKAGE = 0.95
 """Coarsening ends when a level has more nodes than this share of the level before."""
@@ -163,7 +163,7 @@ def _refine(
 
 
 METHODS = {
-    "graclus": Method(
+    "graclus": EvaluatedMethod(
         find,
         "Dhillon, Guan, Kulis 2007, sections 5.1 to 5.3; base clustering by METIS",
         k="needed",

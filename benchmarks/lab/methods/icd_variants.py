@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task, module
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task, module
 from stream_icd.interfaces.evaluation.methods.bp_and_icd import by_icd
 from stream_icd.methods.icd.recipe import Variant
 from stream_icd.methods.model import Model
@@ -24,11 +24,13 @@ def _find(variant: Variant, kind: str) -> Callable[[Task], Labels]:
     return lambda task: by_icd(task, model_of(variant, kind))
 
 
-def _method(variant: Variant, kind: str) -> Method:
+def _method(variant: Variant, kind: str) -> EvaluatedMethod:
     source = f"ICD paper, {variant} with {kind.upper()}, untrained"
     library = "numpy" if kind in ("gcn", "hops") else "torch"
     missing = module(library, "pip install 'stream-icd[lab]'")
-    return Method(_find(variant, kind), source, k="optional", weighted=True, missing=missing)
+    return EvaluatedMethod(
+        _find(variant, kind), source, k="optional", weighted=True, missing=missing
+    )
 
 
 METHODS = {

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, diags_array
 from sklearn.preprocessing import normalize
 
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task
 
 LAYERS, WIDTH = 10, 64
 """Steps of the filter, and random signals (the authors' settings for 5,000 nodes)."""
@@ -69,7 +69,7 @@ def find(task: Task) -> Labels:
 
 
 METHODS = {
-    "infraredgp": Method(
+    "infraredgp": EvaluatedMethod(
         find,
         "Qin, Li, Cui, Pei 2025, abstract and the authors' settings; the rest is ours",
         k="optional",

@@ -23,7 +23,7 @@ from benchmarks.lab.neural import (
 )
 from stream_icd.core.arrays import Labels
 from stream_icd.core.errors import BadSettings
-from stream_icd.interfaces.evaluation.method import Method, Task
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def find(task: Task) -> Labels:
 
 
 METHODS = {
-    "lgnn": Method(
+    "lgnn": EvaluatedMethod(
         find,
         "Chen, Li, Bruna 2019, equations 1 and 2, section 4.3",
         k="needed",

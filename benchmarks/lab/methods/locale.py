@@ -11,7 +11,7 @@ from scipy.sparse import coo_array, csr_array
 
 from benchmarks.lab.clustering import RESTARTS
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task
 
 CARDINALITY = 8
 """Communities of a node at most: the paper's."""
@@ -205,7 +205,7 @@ def _join(indptr: Any, indices: Any, data: Any, degrees: Any, parts: Any) -> Non
 
 
 METHODS = {
-    "locale": Method(
+    "locale": EvaluatedMethod(
         find,
         "Wang, Kolter 2020, sections 3.1 to 3.3; with K, K-means of the embedding",
         k="optional",

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, diags_array
 
 from benchmarks.lab.clustering import clustered, dimension
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task
 
 ETA, ALPHA, BETA, LAMBDA = 5.0, 0.5, 0.5, 1e9
 """η of second-order proximity; α of the communities' part; β of modularity; λ of HᵀH = I."""
@@ -66,5 +66,7 @@ def find(task: Task) -> Labels:
 
 
 METHODS = {
-    "m-nmf": Method(find, "Wang et al. 2017, sections 3.1 to 3.3", k="needed", weighted=True),
+    "m-nmf": EvaluatedMethod(
+        find, "Wang et al. 2017, sections 3.1 to 3.3", k="needed", weighted=True
+    ),
 }

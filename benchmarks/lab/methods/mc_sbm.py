@@ -7,7 +7,7 @@ from scipy.sparse import triu
 
 from benchmarks.shared.peers import graph_tool_peer
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task
 
 MODEL: graph_tool_peer.Model = "given-k"
 
@@ -28,7 +28,7 @@ def _missing() -> str | None:
 
 
 METHODS = {
-    "mc-sbm": Method(
+    "mc-sbm": EvaluatedMethod(
         find, "Peixoto 2014; graph-tool", k="needed", weighted=False, missing=_missing
     ),
 }

@@ -9,7 +9,7 @@ from sklearn.preprocessing import normalize
 
 from benchmarks.lab.clustering import clustered, dimension
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task
 
 ORDER, DECAY = 3, 0.1
 """P = A + w A² + w² A³, with w the decay."""
@@ -73,7 +73,7 @@ def find(task: Task) -> Labels:
 
 
 METHODS = {
-    "necs": Method(
+    "necs": EvaluatedMethod(
         find, "Li, Wang, Zhang, Zhang, Chang 2019, the joint objective", k="needed", weighted=True
     ),
 }

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from benchmarks.lab.clustering import clustered, dimension
 from benchmarks.lab.walks import random_walks
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task, module
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task, module
 
 WALKS, LENGTH, WINDOW = 10, 80, 10
 """Walks from each node, nodes of a walk, and nodes on each side that are its context: the paper's
@@ -49,7 +49,7 @@ def find(task: Task) -> Labels:
 
 
 METHODS = {
-    "node2vec": Method(
+    "node2vec": EvaluatedMethod(
         find,
         "Grover, Leskovec 2016, algorithm 1; walks ours, skip-gram gensim",
         k="needed",

@@ -13,7 +13,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from benchmarks.lab.clustering import clustered, dimension
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task
 
 RESTART, STEPS, EPOCHS, RIDGE = 0.15, 20, 10, 10.0
 """α, ℓ₁, ℓ₂ and λ: the paper's (section 5.1)."""
@@ -96,7 +96,7 @@ def find(task: Task) -> Labels:
 
 
 METHODS = {
-    "nrp": Method(
+    "nrp": EvaluatedMethod(
         find, "Yang et al. 2020, algorithms 1 and 3, equation 6", k="needed", weighted=True
     ),
 }

@@ -24,7 +24,7 @@ from benchmarks.lab.neural import (
     train,
 )
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import CONVERT, Method, Task, module
+from stream_icd.interfaces.evaluation.method import CONVERT, EvaluatedMethod, Task, module
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 
@@ -163,7 +163,7 @@ def find(task: Task) -> Labels:
 
 
 METHODS = {
-    "procd": Method(
+    "procd": EvaluatedMethod(
         find,
         "Qin, Zhang, Gao, Zhang, Yeung 2024, sections 4.1 to 4.3; refinement by igraph's Infomap",
         k="ignored",

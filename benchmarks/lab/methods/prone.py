@@ -11,7 +11,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from benchmarks.lab.clustering import clustered, dimension
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task
 
 NEGATIVE_EXPONENT = 0.75
 ORDER, MU, THETA = 10, 0.2, 0.5
@@ -64,7 +64,7 @@ def _row_normalised(adjacency: csr_array) -> csr_array:
 
 
 METHODS = {
-    "prone": Method(
+    "prone": EvaluatedMethod(
         find,
         "Zhang, Dong, Wang, Tang, Ding 2019, equation 3 and section 3.2",
         k="needed",

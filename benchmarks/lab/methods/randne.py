@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.lab.clustering import clustered, dimension
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task
 
 WEIGHTS = (1.0, 1e2, 1e4, 1e5)
 """a₀..a₃ of the powers of A, as in the authors' published example."""
@@ -26,5 +26,7 @@ def find(task: Task) -> Labels:
 
 
 METHODS = {
-    "randne": Method(find, "Zhang et al. 2018, algorithms 1 and 2", k="needed", weighted=True),
+    "randne": EvaluatedMethod(
+        find, "Zhang et al. 2018, algorithms 1 and 2", k="needed", weighted=True
+    ),
 }

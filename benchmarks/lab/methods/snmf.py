@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task
 
 MAX_ITERATIONS = 500
 TOLERANCE = 1e-5
@@ -34,7 +34,7 @@ def find(task: Task) -> Labels:
 
 
 METHODS = {
-    "snmf": Method(
+    "snmf": EvaluatedMethod(
         find,
         "Wang, Li, Wang, Zhu, Ding 2011, the update for undirected networks; random start",
         k="needed",

@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 
 from benchmarks.lab.clustering import RESTARTS
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task
 
 
 def find(task: Task) -> Labels:
@@ -31,7 +31,7 @@ def _with_short_indices(adjacency: csr_array) -> csr_array:
 
 
 METHODS = {
-    "spectral": Method(
+    "spectral": EvaluatedMethod(
         find, "Shi, Malik 2000, as in von Luxburg 2007; scikit-learn", k="needed", weighted=True
     ),
 }

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.lab.packages import PACKAGES
 from stream_icd.core.arrays import Labels
 from stream_icd.interfaces.evaluation.limits import InProcessRunner, MethodRun
-from stream_icd.interfaces.evaluation.method import Method, Task, methods_in
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task, methods_in
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.synthetic.gn import generate_gn
@@ -36,7 +36,7 @@ run = cache(RunOnce)
 
 
 @pytest.fixture(params=list(METHODS.items()), ids=list(METHODS))
-def named(request: pytest.FixtureRequest) -> tuple[str, Method]:
+def named(request: pytest.FixtureRequest) -> tuple[str, EvaluatedMethod]:
     name, method = request.param
     missing = method.missing()
     if missing is not None:
@@ -51,7 +51,7 @@ def found(name: str, task: Task) -> Labels:
     return outcome.labels
 
 
-def test_a_method_keeps_the_contract(named: tuple[str, Method]) -> None:
+def test_a_method_keeps_the_contract(named: tuple[str, EvaluatedMethod]) -> None:
     name, method = named
     past = (LabelledGraph(PAST.adjacency(), PAST.communities),)
     learned = pickle.loads(pickle.dumps(run()((name, (past, 0)))))  # as from a process
@@ -75,5 +75,5 @@ def test_a_method_keeps_the_contract(named: tuple[str, Method]) -> None:
         assert nmi(PLANTED.communities, found(name, replace(task, n_communities=None))) > 0.5
 
 
-def test_a_source_is_named(named: tuple[str, Method]) -> None:
+def test_a_source_is_named(named: tuple[str, EvaluatedMethod]) -> None:
     assert named[1].source

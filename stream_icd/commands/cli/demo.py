@@ -80,7 +80,7 @@ class _Demo(MethodOptions):
         from stream_icd.commands.programs.process import progress_bar
         from stream_icd.core.imports import needs_extra
         from stream_icd.core.store.whole_file import make_folder, writing
-        from stream_icd.interfaces.demo.results import Results
+        from stream_icd.interfaces.demo.results import DemoResults
         from stream_icd.interfaces.demo.run import demo_broker
 
         with needs_extra("demo", "matplotlib"):
@@ -103,7 +103,7 @@ class _Demo(MethodOptions):
             if not run.arrivals:
                 console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
                 raise typer.Exit(1)
-            results = Results.of(run, settings, partial(_model, story), self.method, story)
+            results = DemoResults.of(run, settings, partial(_model, story), self.method, story)
         change_at = None if story is None else story.change_at
         figure = demo_figure(run, results, change_at)
         figure.savefig(folder / "demo.png", dpi=DPI)

@@ -46,10 +46,10 @@ class _ListWindows(PastOptions):
         from stream_icd.commands.programs.process import wide_console
         from stream_icd.core.store.store import open_store
         from stream_icd.history.archive import Archive
-        from stream_icd.history.files import KINDS
+        from stream_icd.history.files import FILE_KINDS
 
         store = open_store(self.uri)
-        chosen = [self.selection(kind) for kind in KINDS if self.kind in (None, kind)]
+        chosen = [self.selection(kind) for kind in FILE_KINDS if self.kind in (None, kind)]
         Archive(store).refuse_nothing(chosen)
         if not self.windows:
             wide_console().print(_graphs_table(store, chosen))
@@ -71,10 +71,10 @@ class _Show:
 
     def run(self) -> None:
         from stream_icd.history.archive import Archive, Selection, newest
-        from stream_icd.history.files import KINDS
+        from stream_icd.history.files import FILE_KINDS
 
         store, n_messages = _opened(self.uri, self.graph), 0
-        for kind in KINDS:
+        for kind in FILE_KINDS:
             chosen = Archive(store).windows(Selection(kind, self.graph, revisions="all"))
             revisions = [noted for noted in chosen if noted.identity.snapshot_id == self.snapshot]
             for noted in revisions:
@@ -145,7 +145,7 @@ class _Compact:
     dry_run: bool = option(False, "Print what would be merged, and change nothing.")
 
     def run(self) -> None:
-        from stream_icd.history.compaction import compact as merge
+        from stream_icd.history.compaction import compact_archive as merge
 
         store = _opened(self.uri, self.graph)
         today = datetime.now(UTC).date()
@@ -163,10 +163,10 @@ class _Compact:
 def _opened(uri: str, graph: str | None) -> Store:
     from stream_icd.core.store.store import open_store
     from stream_icd.history.archive import Archive, Selection
-    from stream_icd.history.files import KINDS
+    from stream_icd.history.files import FILE_KINDS
 
     store = open_store(uri)
-    Archive(store).refuse_nothing([Selection(kind, graph) for kind in KINDS])
+    Archive(store).refuse_nothing([Selection(kind, graph) for kind in FILE_KINDS])
     return store
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stream_icd.core.store.store import Store
     from stream_icd.history.archive import Selection
     from stream_icd.history.replay.compare import ReplayComparison
-    from stream_icd.history.replay.redetect import Job, Outcome, Redetection
+    from stream_icd.history.replay.redetect import Redetection, ReplayJob, ReplayOutcome
     from stream_icd.history.replay.replay import ReplayPlan, Results
     from stream_icd.kafka.messages.topic_range import TopicRange
     from stream_icd.kafka.settings import KafkaSettings
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from stream_icd.registry.model import VersionedModel
     from stream_icd.streaming.execution.work import Engine, First
 
-    _Jobs = Callable[[Stop | None], Generator[Job, None, None]]
+    _Jobs = Callable[[Stop | None], Generator[ReplayJob, None, None]]
     """Called twice: without a stop, to count the jobs; then to do them, until the stop."""
 
 app = typer.Typer(no_args_is_help=True, help="Run detection again on past snapshots.")
@@ -109,7 +109,7 @@ class _ReplayOptions(TempoOptions, DetectionOptions, BrokerOptions):
         with progress_bar() as progress, closing(jobs(stop)) as all_jobs:
             task = progress.add_task("detected", total=plan.total)
 
-            def advance(_: Job) -> None:
+            def advance(_: ReplayJob) -> None:
                 progress.advance(task)
 
             done = replay(
@@ -217,11 +217,13 @@ class PastOfTopic:
 
         return partial(self.jobs, remember=redetection.remembers), Relay.empty
 
-    def jobs(self, stop: Stop | None, *, remember: bool = False) -> Generator[Job, None, None]:
+    def jobs(
+        self, stop: Stop | None, *, remember: bool = False
+    ) -> Generator[ReplayJob, None, None]:
         """Yield the snapshots, to remember also those before the part; log what is none."""
         import structlog
 
-        from stream_icd.history.replay.redetect import Job
+        from stream_icd.history.replay.redetect import ReplayJob
         from stream_icd.kafka.messages.claims import MessageReader
 
         reader = MessageReader()
@@ -230,7 +232,9 @@ class PastOfTopic:
                 if self.graph is not None and record.key != self.graph.encode():
                     continue
                 try:
-                    job = Job.of_record(record, reader, for_memory=not self.part.holds(record))
+                    job = ReplayJob.of_record(
+                        record, reader, for_memory=not self.part.holds(record)
+                    )
                 except BadInput as error:
                     structlog.get_logger().warning(
                         "no snapshot", place=record.place, reason=str(error)
@@ -255,18 +259,18 @@ class PastOfArchive:
 
     def __call__(self, redetection: Redetection) -> tuple[_Jobs, First]:
         from stream_icd.history.archive import Archive
-        from stream_icd.history.replay.redetect import Job
+        from stream_icd.history.replay.redetect import ReplayJob
         from stream_icd.streaming.execution.work import Relay
         from stream_icd.wire.limits import Limits
 
-        job = partial(Job.of_archived, self.store.uri, limits=Limits())
+        job = partial(ReplayJob.of_archived, self.store.uri, limits=Limits())
         archive = Archive(self.store)
         chosen = partial(archive.windows, self.selection)
         if not redetection.remembers:
             return lambda _: (job(window) for window in chosen()), Relay.empty
         memory = redetection.starts(archive, self.selection)
 
-        def jobs(_: Stop | None) -> Generator[Job, None, None]:
+        def jobs(_: Stop | None) -> Generator[ReplayJob, None, None]:
             for window in memory.earlier:
                 yield job(window, for_memory=True, era=memory.era(window))
             for window in chosen():
@@ -282,7 +286,7 @@ class PastOfArchive:
 
 def _engine_of(
     options: _ReplayOptions, model_name: str, redetection: Redetection, stop: Stop
-) -> Engine[Job, Outcome]:
+) -> Engine[ReplayJob, ReplayOutcome]:
     from stream_icd.history.replay.smooth import smoothing_engine
     from stream_icd.streaming.execution.processes import in_processes
     from stream_icd.streaming.execution.work import InProcess

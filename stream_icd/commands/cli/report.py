@@ -14,7 +14,7 @@ from stream_icd.commands.programs.declared import command, option, options
 from stream_icd.commands.programs.naming import GraphNames, naming_by
 from stream_icd.commands.programs.options import (
     ArchivedGraph,
-    First,
+    FromOption,
     HistoryUri,
     Last,
     Zone,
@@ -78,7 +78,7 @@ class _Report(_ArchivedGraph):
     out: Path = option(
         Path("report.html"), "File to write; with --format png or svg, the folder for the pictures."
     )
-    first: First = None
+    first: FromOption = None
     last: Last = None
     zone: Zone = "UTC"
     form: Literal["html", "png", "svg"] = option(

@@ -135,10 +135,10 @@ class _Skip(BrokerOptions):
 
 def _check_stopped(settings: "KafkaSettings", *groups: str) -> None:
     """Raise BrokerError if one of the groups has running members, as far as the broker tells."""
-    from stream_icd.kafka.topics import members_of
+    from stream_icd.kafka.topics import group_members
 
     for group in groups:
-        if members_of(settings, group):
+        if group_members(settings, group):
             raise BrokerError(
                 f"group {group} still has running members: stop them first. One that was killed "
                 "is counted until its session ends (STREAM_ICD_SESSION_TIMEOUT_S)"

@@ -17,7 +17,7 @@ from stream_icd.kafka.messages.pacing import Tempo, parse_rate
 if TYPE_CHECKING:
     from stream_icd.commands.programs.producer import ProducerRun
     from stream_icd.history.archive import Selection
-    from stream_icd.history.files import Kind
+    from stream_icd.history.files import FileKind
     from stream_icd.kafka.messages.topic_range import TopicRange
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.sources.source import Source
@@ -146,7 +146,7 @@ Zone = Annotated[
     ),
 ]
 
-Delivery = Annotated[
+DeliveryOption = Annotated[
     Literal["auto", "exactly-once", "at-least-once"],
     Option(
         help="Delivery guarantee after a failure; auto: the strongest that the broker supports."
@@ -304,14 +304,14 @@ GraphName = Annotated[
     str, Option(help="Name of the graph, the key of its messages.", callback=checked_graph)
 ]
 
-Window = Annotated[
+WindowOption = Annotated[
     str | None,
     Option(
         help="Window length, such as 2h, 1d or month. Default: a window lasts until the next file."
     ),
 ]
 
-Ids = Annotated[
+IdsOption = Annotated[
     Literal["auto", "integer", "string"],
     Option(
         help="Type of the node ids; auto: that of the graph's last snapshot, or for its first one "
@@ -358,7 +358,7 @@ class RowOptions:
         "8601, or the date of a mail.",
     )
     zone: str = option("UTC", "Time zone of times without one, such as Asia/Shanghai.")
-    ids: Ids = "auto"
+    ids: IdsOption = "auto"
     sort: bool = option(False, "Sort rows of files by time first; reads all of them into memory.")
     lateness: str = option(
         "0s", "Keep windows open for rows that arrive this long after their end, such as 30s."
@@ -391,7 +391,7 @@ class RowOptions:
         return [] if self.path is None else columns_of(self.path, self.header)
 
 
-First = Annotated[
+FromOption = Annotated[
     str | None, Option("--from", help="Only windows that begin at this time or later.")
 ]
 
@@ -402,11 +402,11 @@ Last = Annotated[str | None, Option("--to", help="Only windows that begin before
 class PastOptions:
     """Which windows of an archive."""
 
-    first: First = None
+    first: FromOption = None
     last: Last = None
     graph: OnlyGraph = None
 
-    def selection(self, kind: Kind = "snapshots") -> Selection:
+    def selection(self, kind: FileKind = "snapshots") -> Selection:
         """Return what is selected; raise `BadSettings` if a time is none."""
         from stream_icd.history.archive import Selection
 

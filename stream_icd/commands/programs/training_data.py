@@ -27,7 +27,7 @@ from stream_icd.kafka.messages.publish import SentBefore
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment, numbered
 from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
-from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_size
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_n_nodes
 from stream_icd.sources.edge_files import is_archive
 from stream_icd.sources.node_tables import WindowName, label_groups
 from stream_icd.sources.windows import OnLate, TimedRows
@@ -207,7 +207,7 @@ def _generated(kind: str, chosen: _Options) -> Iterator[LabelledGraph]:
         if not sizes:
             raise ValueError(f"nodes={options['nodes']}: the first number is above the second")
 
-        check_size(sizes[-1])
+        check_n_nodes(sizes[-1])
 
         def draw(rng: np.random.Generator) -> PlantedGraph:
             n_nodes = sizes[rng.choice(len(sizes))]

@@ -126,14 +126,14 @@ def _nmi(old: Communities, new: Communities) -> float:
     return nmi(before, after) if len(before) else 0.0
 
 
-class Assignment(NamedTuple):
+class LabelledNodes(NamedTuple):
     """Communities of nodes: `nodes` and `labels`, `(n_nodes,)`."""
 
     nodes: pa.Array
     labels: NDArray[np.int32]
 
 
-_Assigned = Communities | Assignment
+_Assigned = Communities | LabelledNodes
 
 
 def churn(earlier: _Assigned, later: _Assigned) -> float | None:

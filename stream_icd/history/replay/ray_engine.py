@@ -16,7 +16,7 @@ import structlog
 
 from stream_icd.core.errors import BadSettings, Overloaded, WorkersLost
 from stream_icd.core.imports import needs_extra
-from stream_icd.history.replay.redetect import Job, Outcome, Redetection
+from stream_icd.history.replay.redetect import Redetection, ReplayJob, ReplayOutcome
 from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER
 from stream_icd.kafka.waiting import Stop
 from stream_icd.streaming.execution.work import IN_HAND, First, Relay, in_order, run_job
@@ -42,8 +42,8 @@ class RayActors:
     stop: Stop = field(default_factory=Event)  # ends the wait for outcomes, which may last for ever
 
     def __call__(
-        self, jobs: Iterable[Job], first: First = Relay.empty, /
-    ) -> Iterator[tuple[Job, Outcome]]:
+        self, jobs: Iterable[ReplayJob], first: First = Relay.empty, /
+    ) -> Iterator[tuple[ReplayJob, ReplayOutcome]]:
         with _connected(self.address, self.workers) as ray:
             detector, model = ray.remote(_Detector), ray.put(self.redetection)
             # Ray's own retries may all be used up by one death: those of windows are counted here.
@@ -103,7 +103,7 @@ class _Stopped(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Begun:
-    job: Job
+    job: ReplayJob
     actor: Any
     before: _Begun | None  # the job before it in its chain
     took: Any  # the memory that the actor was given: a value, or a reference to a future one
@@ -128,7 +128,7 @@ class _Chains:
         self._first = first
         self._last: dict[str, _Begun] = {}
 
-    def begin(self, job: Job) -> _Begun:
+    def begin(self, job: ReplayJob) -> _Begun:
         chain, before, took = self._redetection.chain(job), None, None
         if chain is not None:
             before = self._last.get(chain)
@@ -145,7 +145,7 @@ class _Detector:
     def __init__(self, redetection: Redetection) -> None:
         self._redetection = redetection
 
-    def detect(self, job: Job, memory: bytes | None) -> tuple[Any, bytes | None]:
+    def detect(self, job: ReplayJob, memory: bytes | None) -> tuple[Any, bytes | None]:
         """Return the outcome of a job, and the memory after it."""
         relay = None if self._redetection.chain(job) is None else Relay(memory)
         return run_job(self._redetection, job, relay), None if relay is None else relay.memory

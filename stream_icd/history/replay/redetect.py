@@ -33,7 +33,7 @@ from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.streaming.execution.work import Relay
 from stream_icd.streaming.workers.memories import place_in
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import EVENT_TYPES, EventHeaders, Message, graph_of, refusing
+from stream_icd.wire.message import EVENT_TYPES, EventHeaders, Message, graph_name_of, refusing
 from stream_icd.wire.snapshots import decode_snapshot, is_unordered
 
 _SENT_BYTES_A_ROW = 4
@@ -42,7 +42,7 @@ does not store the sizes of messages."""
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ReplayJob:
     """A snapshot to detect again; can be sent to another process."""
 
     graph: str
@@ -68,7 +68,7 @@ class Job:
         *,
         for_memory: bool = False,
         era: int = 0,
-    ) -> Job:
+    ) -> ReplayJob:
         """Return an archived snapshot as a job; the worker reads it itself."""
         return cls(
             graph=window.partition.graph,
@@ -82,13 +82,15 @@ class Job:
         )
 
     @classmethod
-    def of_record(cls, record: Record, reader: MessageReader, *, for_memory: bool = False) -> Job:
+    def of_record(
+        cls, record: Record, reader: MessageReader, *, for_memory: bool = False
+    ) -> ReplayJob:
         """Return a record of the snapshots topic as a job; bad headers raise `BadSnapshot`."""
         with refusing(BadSnapshot, "the headers cannot be read"):
             limits = reader.limits
             fields = EventHeaders(record.headers, EVENT_TYPES["snapshots"], limits, BadSnapshot)
             return cls(
-                graph=graph_of(record.key, limits, BadSnapshot),
+                graph=graph_name_of(record.key, limits, BadSnapshot),
                 snapshot_id=fields.text("ce_id"),
                 window_end=fields.window().end,
                 sent_bytes=reader.size_of(record),
@@ -108,7 +110,7 @@ def _read(uri: str, window: ArchivedWindow, limits: Limits) -> Snapshot:
     return _opened(uri).read_snapshot(window, limits)
 
 
-Outcome = Message | Refused
+ReplayOutcome = Message | Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class Redetection(Detection):
     smooth: bool = False  # results are made by `Smoothing`, from all windows of a graph
     small_graphs: set[str] = field(default_factory=set, compare=False)  # see `warn_of_k`
 
-    def revision(self, job: Job) -> str:
+    def revision(self, job: ReplayJob) -> str:
         """Return the revision that the result of a job will have, if possible by its headers."""
         headers = dict(job.headers)
         content = headers.get("icd_content", b"").decode(errors="replace")
@@ -130,13 +132,13 @@ class Redetection(Detection):
         kind = "smoothed" if self.smooth else kind
         return revision_of(content, k, self.settings.seed, kind, self.settings.horizon)
 
-    def chain(self, job: Job) -> str | None:
+    def chain(self, job: ReplayJob) -> str | None:
         """Return the graph's era, whose windows need each other's memory; None without memory."""
         if not self.remembers or is_unordered(job.headers):
             return None
         return job.chain
 
-    def __call__(self, job: Job, relay: Relay | None = None) -> Outcome:
+    def __call__(self, job: ReplayJob, relay: Relay | None = None) -> ReplayOutcome:
         outcome = self.detected(job.snapshot, relay)
         if isinstance(outcome, Refused):
             return outcome
@@ -170,10 +172,10 @@ class Redetection(Detection):
         earlier.sort(key=lambda window: window.order)
         return _ReplayStart(archive, beginnings, memories, earlier)
 
-    def name(self, job: Job) -> str:
+    def name(self, job: ReplayJob) -> str:
         return printable(f"graph {job.graph}, snapshot {job.snapshot_id}")
 
-    def allowance(self, job: Job) -> Allowance:
+    def allowance(self, job: ReplayJob) -> Allowance:
         return self.settings.budget.allowance(job.sent_bytes)
 
 
@@ -277,7 +279,7 @@ def _identities(
     """Return the identities that the memory after windows with this end has on the stream."""
     forward = replace(redetection, smooth=False)
     jobs = (
-        Job.of_archived(archive.store.uri, window)
+        ReplayJob.of_archived(archive.store.uri, window)
         for window in archive.read_partition(replace(day, kind="snapshots"))
         if window.window.end == end
     )

@@ -17,7 +17,7 @@ from stream_icd.core.errors import BadSettings, TopicMissing
 from stream_icd.core.store.store import Store
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.replay.compare import SnapshotName
-from stream_icd.history.replay.redetect import Job, Outcome, Redetection
+from stream_icd.history.replay.redetect import Redetection, ReplayJob, ReplayOutcome
 from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.messages.pacing import Tempo, paced
 from stream_icd.kafka.messages.records import Refused, outgoing
@@ -158,7 +158,9 @@ class ReplayPlan:
     gone: int = 0  # snapshots that were there when it was made, and not among the jobs to do
 
     @classmethod
-    def of(cls, jobs: Iterable[Job], results: Results, redetection: Redetection) -> ReplayPlan:
+    def of(
+        cls, jobs: Iterable[ReplayJob], results: Results, redetection: Redetection
+    ) -> ReplayPlan:
         """Compare jobs with the existing results; of a snapshot's jobs, the last is the newest."""
         plan, ends = cls(results.kept(redetection.version), redetection), {}
         for job in jobs:
@@ -179,7 +181,7 @@ class ReplayPlan:
     def total(self) -> int:
         return self.graphs.total()
 
-    def wanted(self, jobs: Iterable[Job]) -> Iterator[Job]:
+    def wanted(self, jobs: Iterable[ReplayJob]) -> Iterator[ReplayJob]:
         """Yield the jobs to run, each once: those that it `publishes`, and those these need.
 
         With memory, these are the windows before, and to smooth, all windows of their graphs.
@@ -197,7 +199,7 @@ class ReplayPlan:
                 yield job
         self.gone = len(self.newest.keys() | self.earlier.keys()) - len(done)
 
-    def publishes(self, job: Job) -> bool:
+    def publishes(self, job: ReplayJob) -> bool:
         name = job.graph, job.snapshot_id
         return name in self.newest and (*name, self.redetection.revision(job)) not in self.kept
 
@@ -216,14 +218,14 @@ class _Replayed(NamedTuple):
 
 
 def replay(
-    jobs: Iterable[Job],
+    jobs: Iterable[ReplayJob],
     plan: ReplayPlan,
-    engine: Engine[Job, Outcome],
+    engine: Engine[ReplayJob, ReplayOutcome],
     results: Results,
     tempo: Tempo,
     monotonic: Callable[[], float],
     stop: Event,
-    on_outcome: Callable[[Job], None] = lambda _: None,
+    on_outcome: Callable[[ReplayJob], None] = lambda _: None,
     first: First = Relay.empty,
 ) -> _Replayed:
     """Detect each snapshot without a result, and store the results, in the jobs' order.

@@ -10,7 +10,7 @@ from time import perf_counter
 from stream_icd.core.errors import BadInput
 from stream_icd.core.printable import printable
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.history.replay.redetect import Job, Outcome, Redetection
+from stream_icd.history.replay.redetect import Redetection, ReplayJob, ReplayOutcome
 from stream_icd.kafka.messages.records import Refused
 from stream_icd.methods.memory.encoding import decode_memory
 from stream_icd.methods.memory.memory import Memory
@@ -22,17 +22,17 @@ from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.streaming.execution.work import Engine, First, Relay
 from stream_icd.wire.communities import encode_communities
 
-_GraphJobs = tuple[Job, ...]
+_GraphJobs = tuple[ReplayJob, ...]
 """All windows of an era of a graph, in order."""
 
-_OfGraphs = Engine[_GraphJobs, tuple[Outcome, ...] | Refused]
+_OfGraphs = Engine[_GraphJobs, tuple[ReplayOutcome, ...] | Refused]
 
 _PASSES = 2  # over the windows of a graph: forward in time, and backward
 
 
 def smoothing_engine(
     redetection: Redetection, run: Callable[[_Smoothing], _OfGraphs]
-) -> Engine[Job, Outcome]:
+) -> Engine[ReplayJob, ReplayOutcome]:
     """Return an engine that detects all windows of a graph together, and yields graph by graph.
 
     `run` makes the engine that works on a graph at a time.
@@ -45,9 +45,9 @@ class _SmoothedGraphs:
     engine: _OfGraphs
 
     def __call__(
-        self, jobs: Iterable[Job], first: First = Relay.empty, /
-    ) -> Iterator[tuple[Job, Outcome]]:
-        chains: dict[str, list[Job]] = defaultdict(list)
+        self, jobs: Iterable[ReplayJob], first: First = Relay.empty, /
+    ) -> Iterator[tuple[ReplayJob, ReplayOutcome]]:
+        chains: dict[str, list[ReplayJob]] = defaultdict(list)
         for job in jobs:
             chains[job.chain].append(job)
         for graph, outcomes in self.engine(map(tuple, chains.values()), first):
@@ -61,11 +61,11 @@ class _SmoothedGraphs:
 class _Smoothing(Detection):
     """The work on a graph: it returns the outcome of each window."""
 
-    def __call__(self, graph: _GraphJobs, relay: Relay | None = None) -> tuple[Outcome, ...]:
+    def __call__(self, graph: _GraphJobs, relay: Relay | None = None) -> tuple[ReplayOutcome, ...]:
         encoded = None if relay is None else relay.memory
         memory = None if encoded is None else decode_memory(encoded)
         snapshots: dict[int, Snapshot] = {}
-        outcomes: dict[int, Outcome] = {}
+        outcomes: dict[int, ReplayOutcome] = {}
         for at, job in enumerate(graph):
             try:
                 snapshots[at] = _after(job.snapshot(), snapshots)
@@ -79,7 +79,9 @@ class _Smoothing(Detection):
             outcomes |= dict.fromkeys(snapshots, Refused("detect", error))
         return tuple(outcome for _, outcome in sorted(outcomes.items()))
 
-    def _smoothed(self, windows: Sequence[Snapshot], memory: Memory | None) -> Iterator[Outcome]:
+    def _smoothed(
+        self, windows: Sequence[Snapshot], memory: Memory | None
+    ) -> Iterator[ReplayOutcome]:
         settings = self.settings
         ks = (window.n_communities or settings.n_communities for window in windows)
         most = (window.n_nodes for window in windows)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.events import CHANGES, CommunityEvent, CommunityEvents
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.interfaces.demo.results import FoundSeries, Results
+from stream_icd.interfaces.demo.results import DemoResults, FoundSeries
 from stream_icd.interfaces.demo.run import DemoRun
 from stream_icd.interfaces.view.alluvial import COLOURS, GREY, colours_of, draw_bands
 from stream_icd.interfaces.view.panels.community_map import community_layout
@@ -47,7 +47,7 @@ _Names = Mapping[int, str]
 _InWords = tuple[int, str]  # the position of the window of an event, and the event in words
 
 
-def demo_figure(run: DemoRun, results: Results, change_at: int | None = None) -> Figure:
+def demo_figure(run: DemoRun, results: DemoResults, change_at: int | None = None) -> Figure:
     """Plot the last communities, their quality, and nine communities over time.
 
     change_at: number of snapshots before the communities of a story become others; None: no story.

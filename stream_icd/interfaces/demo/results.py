@@ -50,7 +50,7 @@ class FoundSeries:
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class DemoResults:
     """All that was found."""
 
     incomplete: list[str]  # snapshots that lack nodes at the source; the windows lack these
@@ -66,7 +66,7 @@ class Results:
         model_of: Callable[[str], Model],
         method: MethodChoice,
         story: Story | None = None,
-    ) -> Results:
+    ) -> DemoResults:
         """Return what was found, from the arrivals and the topics of a run, and models by version.
 
         It is compared, in a story, with what the method bp finds without learning, alone and with
@@ -211,7 +211,7 @@ def _complete_places(sizes: Sequence[int]) -> list[int]:
     return complete
 
 
-def _totals_table(run: DemoRun, results: Results) -> Table:
+def _totals_table(run: DemoRun, results: DemoResults) -> Table:
     table = _table("What was seen", "", "median", "least", "most")
     table.caption = f"evidence for communities: {run.evidence} (snapshots)"
     table.caption_justify = "left"
@@ -249,7 +249,7 @@ def _stages_table(run: DemoRun) -> Table:
     return table
 
 
-def _story_table(run: DemoRun, results: Results, change_at: int) -> Table:
+def _story_table(run: DemoRun, results: DemoResults, change_at: int) -> Table:
     """Quality with each model, before the communities of the stream become others and after it.
 
     NMI with the truth, medians: of the detector, and of what is compared with it.

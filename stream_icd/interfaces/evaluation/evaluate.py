@@ -18,10 +18,10 @@ from stream_icd.core.printable import listed
 from stream_icd.core.store.store import Store
 from stream_icd.core.times import AHEAD
 from stream_icd.history.archive import Archive, Selection
-from stream_icd.history.replay.compare import Assignment, churn
+from stream_icd.history.replay.compare import LabelledNodes, churn
 from stream_icd.interfaces.evaluation.limits import MethodProcess, MethodRun, Status
 from stream_icd.interfaces.evaluation.method import OWN, Task, methods_in
-from stream_icd.learning.retraining.learn import run_job
+from stream_icd.learning.retraining.learn import run_training
 from stream_icd.learning.retraining.windows import Accumulated, ArchivedLesson, Lesson
 from stream_icd.learning.training.yardstick import ModelComparison, compared_with_default
 from stream_icd.methods.bp.parameters import BpParameters
@@ -123,7 +123,7 @@ class Evaluation:
         if bp is None:
             return []
         try:
-            compared: list[ModelComparison] = run_job(partial(self._compared, bp), self.limits)
+            compared: list[ModelComparison] = run_training(partial(self._compared, bp), self.limits)
         except (OverBudget, Overloaded):
             return None
         return compared
@@ -235,7 +235,7 @@ class _Run:
     learned: MethodRun
     seed: int
     process: MethodProcess
-    before: Assignment | None = None
+    before: LabelledNodes | None = None
     memory: Any = None
 
     def result(self, lesson: Lesson) -> WindowResult:
@@ -255,7 +255,7 @@ class _Run:
             return WindowResult(self.name, snapshot.id, outcome.status, outcome.detail)
         # Not of the run below: it sees only nine tenths of the edges of this window.
         self.memory = outcome.memory
-        self.before = Assignment(snapshot.nodes, outcome.labels)
+        self.before = LabelledNodes(snapshot.nodes, outcome.labels)
         changed = None if before is None else churn(before, self.before)
         hidden_edges = mean_hidden_edge_score(
             comparable(adjacency),

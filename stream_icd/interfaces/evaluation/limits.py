@@ -14,12 +14,12 @@ from typing import Any, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from stream_icd.core.arrays import Labels, compact
+from stream_icd.core.arrays import Labels, as_labels
 from stream_icd.core.errors import BadSettings, OverBudget
 from stream_icd.interfaces.evaluation.method import (
     CONVERT,
+    EvaluatedMethod,
     FollowedWindow,
-    Method,
     Task,
     cpu_clock,
     methods_in,
@@ -135,7 +135,7 @@ class InProcessRunner:
             return MethodRun("error", _in_one_line(error))
 
 
-def _warm_up(method: Method, task: Task) -> None:
+def _warm_up(method: EvaluatedMethod, task: Task) -> None:
     """Run on a small graph; if that fails, the run that is measured tells why."""
     graph = generate_gn(np.random.default_rng(0), 60, 3, 0.5, 0.02).adjacency()
     k = None if task.n_communities is None else 3
@@ -144,7 +144,7 @@ def _warm_up(method: Method, task: Task) -> None:
         method.find(_suited(small, method))
 
 
-def _find(method: Method, task: Task) -> MethodRun:
+def _find(method: EvaluatedMethod, task: Task) -> MethodRun:
     task = _suited(task, method)
 
     def run() -> MethodRun:
@@ -157,10 +157,10 @@ def _find(method: Method, task: Task) -> MethodRun:
     labels, n_nodes = np.asarray(outcome.labels), task.adjacency.shape[0]
     if labels.shape != (n_nodes,) or labels.dtype.kind not in "iu":
         raise TypeError(f"labels are {labels.dtype} of shape {labels.shape}, not ({n_nodes},)")
-    return replace(outcome, labels=compact(labels).astype(np.int32))
+    return replace(outcome, labels=as_labels(labels).astype(np.int32))
 
 
-def _suited(task: Task, method: Method) -> Task:
+def _suited(task: Task, method: EvaluatedMethod) -> Task:
     """The task with the weights and the K that the method uses, and without stages."""
     adjacency = task.adjacency
     if not method.weighted:

@@ -1,7 +1,7 @@
 """The contract of a method: a function that finds communities, and what is to be known of it.
 
 To add a method, write a file in `stream_icd/interfaces/evaluation/methods/` or
-`benchmarks/lab/methods/` that defines `METHODS`, a `Method` by name;
+`benchmarks/lab/methods/` that defines `METHODS`, a `EvaluatedMethod` by name;
 `benchmarks/lab/tests/test_method_contract.py` finds and tests it. Importing the file must not
 import the method's library.
 """
@@ -86,7 +86,7 @@ def module(name: str, install: str) -> Callable[[], str | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class EvaluatedMethod:
     """A way to find communities.
 
     Attributes:
@@ -114,24 +114,24 @@ OWN = "stream_icd.interfaces.evaluation.methods"
 """The package of the methods that `stream-icd evaluate` offers."""
 
 
-def methods_in(*packages: str) -> dict[str, Method]:
+def methods_in(*packages: str) -> dict[str, EvaluatedMethod]:
     """All methods of these packages, by name, in the order of their files.
 
     Raises:
         BadSettings: two files define a method of the same name.
     """
-    methods: dict[str, Method] = {}
+    methods: dict[str, EvaluatedMethod] = {}
     for package in packages:
         path = import_module(package).__path__
         for file in sorted(module.name for module in iter_modules(path)):
-            defined: dict[str, Method] = import_module(f"{package}.{file}").METHODS
+            defined: dict[str, EvaluatedMethod] = import_module(f"{package}.{file}").METHODS
             if twice := methods.keys() & defined.keys():
                 raise BadSettings(f"{package}.{file} defines a second method {min(twice)!r}")
             methods |= defined
     return methods
 
 
-def chosen(names: Sequence[str], methods: dict[str, Method]) -> dict[str, Method]:
+def chosen(names: Sequence[str], methods: dict[str, EvaluatedMethod]) -> dict[str, EvaluatedMethod]:
     """The methods of these names, in this order.
 
     Raises:

@@ -44,8 +44,8 @@ def pictures_of(
 ) -> dict[str, Figure]:
     """Return `flow`, `map` and `life` of a series.
 
-    The map shows nodes where they are (`placed`, see `community_map.places`); else the discs of
-    `drawn` (`quotient`), or with `inside` their members and edges (`opened`).
+    The map shows nodes where they are (`placed`, see `community_map.node_places`); else the discs
+    of `drawn` (`quotient`), or with `inside` their members and edges (`opened`).
     """
     return {
         "flow": _flow_picture(windows, zone),

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from stream_icd.core.errors import BadSettings, StreamIcdError
-from stream_icd.core.events import KINDS
+from stream_icd.core.events import EVENT_KINDS
 from stream_icd.core.imports import needs_extra
 from stream_icd.core.printable import listed, printable, shortened
 from stream_icd.core.store.store import Store
@@ -163,7 +163,7 @@ class Report:
         own = [summary for summary in overview["series"] if series.items() <= summary.items()]
         drawn = queries.map(series)
         bands = flow(windows, MOST_COLUMNS, _BANDS)
-        events = event_list(windows, frozenset(KINDS) - {"continued"}, None, _MOST_EVENTS)
+        events = event_list(windows, frozenset(EVENT_KINDS) - {"continued"}, None, _MOST_EVENTS)
         naming = queries.seen.naming
         attributes = () if naming is None else naming.names
         names = names_in(windows, bands["shown"]) | events["names"]

@@ -31,7 +31,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import TopicReader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import WORKERS, members_of
+from stream_icd.kafka.topics import WORKERS, group_members
 
 _log = logging.getLogger(__name__)
 
@@ -177,7 +177,7 @@ class Attempts:
         at_work = any(note.worker for note in notes.values())
         # A worker that is there lost its partition in a rebalance, and did not crash. The embedded
         # broker does not tell its members: there it counts as crashed.
-        members = members_of(self.notes.settings, self.notes.group) if at_work else {}
+        members = group_members(self.notes.settings, self.notes.group) if at_work else {}
         for partition, note in notes.items():
             died = note.worker and note.worker not in members
             self._notes[partition] = (

@@ -19,7 +19,7 @@ from stream_icd.core.errors import (
 )
 from stream_icd.kafka.in_process.state import BrokerState, Owner
 from stream_icd.kafka.port import (
-    MEMORY,
+    IN_MEMORY,
     Capabilities,
     ExistingTopic,
     Fenced,
@@ -134,7 +134,7 @@ class MemoryConnection:
         yield self
 
     def known_capabilities(self) -> Capabilities:
-        return MEMORY
+        return IN_MEMORY
 
     def topic_names(self) -> list[str]:
         with self._state.held():

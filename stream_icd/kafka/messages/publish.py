@@ -26,7 +26,7 @@ from stream_icd.kafka.topics import LABELS, SNAPSHOTS
 from stream_icd.sources.source import Source
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.limits import Limits
-from stream_icd.wire.message import EVENT_TYPES, EventHeaders, graph_of
+from stream_icd.wire.message import EVENT_TYPES, EventHeaders, graph_name_of
 from stream_icd.wire.snapshots import (
     check_snapshot_headers,
     decode_snapshot,
@@ -135,7 +135,7 @@ class SentBefore:
         """Add a record; records that are not snapshots are ignored."""
         try:
             fields = EventHeaders(record.headers, EVENT_TYPES["snapshots"], self.limits, BadInput)
-            graph = graph_of(record.key, self.limits, BadInput)
+            graph = graph_name_of(record.key, self.limits, BadInput)
             source, id, window = fields.text("ce_source"), fields.text("ce_id"), fields.window()
             content = fields.optional("icd_content") or ""
         except BadInput:

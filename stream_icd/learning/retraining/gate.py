@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import Labels
 from stream_icd.core.lineage import Figure
-from stream_icd.history.replay.compare import Assignment, churn
+from stream_icd.history.replay.compare import LabelledNodes, churn
 from stream_icd.learning.retraining.settings import Retraining, Rules
 from stream_icd.learning.retraining.state import ScoredWindow
 from stream_icd.learning.retraining.windows import ArchivedLesson, Lesson, read_lessons
@@ -299,7 +299,7 @@ def compare_models(
     lessons, windows = tee(chain(warm, lessons))
     graphs = (lesson.graph(by_labels=False) for lesson in windows)
     all_judged = judge(graphs, models, seed, cpu_clock, method, remember)
-    before: dict[tuple[str, int], Assignment] = {}
+    before: dict[tuple[str, int], LabelledNodes] = {}
     paired = []
     for at, (lesson, of_models) in enumerate(zip(lessons, all_judged, strict=True)):
         measured = []
@@ -307,7 +307,7 @@ def compare_models(
             of_model = lesson.snapshot.graph, number
             last = before.get(of_model)
             # Also in the warm-up, so that the first measured window has a churn.
-            before[of_model] = Assignment(lesson.snapshot.nodes, judged.communities)
+            before[of_model] = LabelledNodes(lesson.snapshot.nodes, judged.communities)
             if at < len(warm):
                 continue
             measured.append(

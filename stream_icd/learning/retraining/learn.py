@@ -13,7 +13,7 @@ from stream_icd.core.imports import needs_extra
 from stream_icd.core.lineage import DataRange, Figure, Gate
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.learning.retraining.settings import Retraining
-from stream_icd.learning.retraining.windows import ArchivedLesson, Known, Lesson, read_lessons
+from stream_icd.learning.retraining.windows import ArchivedLesson, KnownLabels, Lesson, read_lessons
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.learning.training.icd.learn_edges import Effort
 from stream_icd.learning.training.icd.proved_encoder import (
@@ -41,7 +41,7 @@ class _LearnedFrom:
 
     window: str
     by: _Teacher
-    known: Known
+    known: KnownLabels
 
 
 class _Learned(NamedTuple):
@@ -242,14 +242,14 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-Job = Callable[[], Any]
+TrainingJob = Callable[[], Any]
 """What is done; it and its result can be pickled."""
 
-RunJob = Callable[[Job, Allowance], Any]
-"""Runs a job and returns its result, as `run_job` does."""
+RunJob = Callable[[TrainingJob, Allowance], Any]
+"""Runs a job and returns its result, as `run_training` does."""
 
 
-def run_job(job: Job, budget: Allowance) -> Any:
+def run_training(job: TrainingJob, budget: Allowance) -> Any:
     """Run a job, and return its result. The process never outlives this one.
 
     Raises:
@@ -276,5 +276,5 @@ def run_job(job: Job, budget: Allowance) -> Any:
     return result
 
 
-def _open_jobs() -> Callable[[Job], Any]:
+def _open_jobs() -> Callable[[TrainingJob], Any]:
     return lambda job: job()

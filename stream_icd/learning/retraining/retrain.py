@@ -25,7 +25,7 @@ from stream_icd.core.version import __version__
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.files import ArchivedWindow
 from stream_icd.learning.retraining.gate import Paired, compare_job, decide, score_job, watch
-from stream_icd.learning.retraining.learn import Made, RunJob, learn_job, run_job
+from stream_icd.learning.retraining.learn import Made, RunJob, learn_job, run_training
 from stream_icd.learning.retraining.settings import Retraining
 from stream_icd.learning.retraining.state import (
     BegunTraining,
@@ -86,7 +86,7 @@ def retrain(
     *,
     asked: bool = False,
     on_step: _OnStep = lambda _step: None,
-    run: RunJob = run_job,
+    run: RunJob = run_training,
 ) -> Decision:
     """Make one round, and return its decision.
 

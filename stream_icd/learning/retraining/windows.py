@@ -214,7 +214,7 @@ def _newest_first(
         yield from reversed(newest(chosen))
 
 
-Known = Literal["none", "some nodes", "all nodes", "contradicted"]
+KnownLabels = Literal["none", "some nodes", "all nodes", "contradicted"]
 """`contradicted` labels save no bits in describing a graph that has communities, such as one
 community for all nodes."""
 
@@ -225,7 +225,7 @@ class Lesson:
 
     snapshot: Snapshot
     labels: NDArray[np.int32] | None = None  # (n_nodes,), or NOBODY; None: none can be used
-    known: Known = "none"
+    known: KnownLabels = "none"
 
     @classmethod
     def of(cls, snapshot: Snapshot, labels: Labels) -> Lesson:

@@ -16,7 +16,7 @@ from stream_icd.learning.training.icd.learn_edges import Effort
 from stream_icd.learning.training.icd.proved_encoder import (
     EncoderProof,
     control,
-    newest,
+    newest_graphs,
     with_edges,
     with_weights,
 )
@@ -107,7 +107,7 @@ def train_model(
         model, proof = with_edges(
             model,
             # The others would be detected in hindsight for nothing.
-            taught_by(newest(second), recipe.seed, threads),
+            taught_by(newest_graphs(second), recipe.seed, threads),
             effort=Effort(threads=threads, on_step=partial(on_step, "learn the encoder")),
         )
     last = None if training is None else training.last

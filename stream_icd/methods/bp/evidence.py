@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import AnyLabels, Floats, Labels, compact
+from stream_icd.core.arrays import AnyLabels, Floats, Labels, as_labels
 from stream_icd.core.communities import EvidenceStrength
 from stream_icd.core.compiled import compiled, uninterrupted
 from stream_icd.core.errors import BadSettings
@@ -73,7 +73,7 @@ def evidence_for(adjacency: csr_array, communities: AnyLabels) -> Evidence:
         return Evidence(0.0, "none")
     linked = linked_nodes(adjacency)
     graph = level_of(rows_of(among(adjacency, linked)).comparable())
-    labels = compact(communities[linked]).astype(np.int32)
+    labels = as_labels(communities[linked]).astype(np.int32)
     level = coarsen(graph, *renumbered(labels))  # so the edges are counted once
     pieces = np.arange(level.n_nodes, dtype=np.int32)
     merged = agglomerate(level, pieces)

@@ -28,7 +28,13 @@ from stream_icd.methods.bp.memberships import (
 )
 from stream_icd.methods.bp.modularity import maximise_modularity, move_nodes, refined
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.bp.partition import COARSER, Partition, exactly, measured, split_communities
+from stream_icd.methods.bp.partition import (
+    COARSER,
+    MeasuredPartition,
+    exactly,
+    measured,
+    split_communities,
+)
 from stream_icd.methods.graphs.weights import comparable
 
 _STEP = 3.0
@@ -86,11 +92,11 @@ def _found_in(
     n_communities: int | None,
     seed: int,
     threads: int,
-) -> tuple[LevelGraph, Partition]:
+) -> tuple[LevelGraph, MeasuredPartition]:
     n_communities = checked_n_communities(n_communities, adjacency.shape[0])
     graph = finest_level(comparable(adjacency, parameters.weight_exponent))
     if not graph.n_nodes:
-        return graph, Partition(np.empty(0, np.int32), 0.0, 0.0)
+        return graph, MeasuredPartition(np.empty(0, np.int32), 0.0, 0.0)
     rng = np.random.default_rng(seed)
     with keep_threads(threads_for(graph.n_nodes, threads)):
         return graph, found_exactly(graph, parameters, n_communities, rng)
@@ -98,7 +104,7 @@ def _found_in(
 
 def found_exactly(
     graph: LevelGraph, parameters: BpParameters, n_communities: int | None, rng: np.random.Generator
-) -> Partition:
+) -> MeasuredPartition:
     """`find_communities` for a graph of at least one node, without rescaling its weights."""
     found, keep_number = _found(graph, parameters, n_communities, rng), n_communities is not None
     may_be_alone = not parameters.search
@@ -108,7 +114,7 @@ def found_exactly(
 
 def _found(
     graph: LevelGraph, parameters: BpParameters, n_communities: int | None, rng: np.random.Generator
-) -> Partition:
+) -> MeasuredPartition:
     if parameters.search:
         return _least_description(graph, parameters.sweeps, rng, n_communities)
     resolution, believed = parameters.resolution, parameters.mixing is not None
@@ -135,13 +141,13 @@ class _Search(NamedTuple):
     sweeps: int
     rng: np.random.Generator
 
-    def expanded(self, of_pieces: Partition) -> Partition:
+    def expanded(self, of_pieces: MeasuredPartition) -> MeasuredPartition:
         return of_pieces._replace(labels=of_pieces.labels[self.pieces])
 
 
 def _least_description(
     graph: LevelGraph, sweeps: int, rng: np.random.Generator, n_communities: int | None = None
-) -> Partition:
+) -> MeasuredPartition:
     """The candidate of least description length, and one community only if no other saves bits.
 
     sweeps: maximum sweeps of belief propagation.
@@ -166,13 +172,15 @@ def _least_description(
     return best._replace(labels=compact(best.labels)[0])
 
 
-def _best_with_k(search: _Search, partitions: list[Partition], n_communities: int) -> Partition:
+def _best_with_k(
+    search: _Search, partitions: list[MeasuredPartition], n_communities: int
+) -> MeasuredPartition:
     """The best of these with exactly K communities, or of beliefs that start from it.
 
     If none of them saves bits, beliefs start from each.
     """
 
-    def with_k(partition: Partition) -> Partition:
+    def with_k(partition: MeasuredPartition) -> MeasuredPartition:
         gamma = partition.resolution
         labels = exactly(
             search.graph, partition.labels, n_communities, gamma, search.rng, partition.believed
@@ -190,7 +198,7 @@ def _best_with_k(search: _Search, partitions: list[Partition], n_communities: in
     return with_k(min([*believed, best], key=lambda partition: partition.bits))
 
 
-def _by_modularity(search: _Search, labels: Labels) -> list[Partition]:
+def _by_modularity(search: _Search, labels: Labels) -> list[MeasuredPartition]:
     """Partitions of pieces at resolutions around the best one, ascending; `labels` is that at 1."""
     tried = [measured(search.level, labels)]  # a single community counts if no other is found
     if not search.graph.n_edges:
@@ -207,7 +215,7 @@ def _by_modularity(search: _Search, labels: Labels) -> list[Partition]:
     return tried
 
 
-def _by_beliefs(search: _Search, tried: list[Partition]) -> list[Partition]:
+def _by_beliefs(search: _Search, tried: list[MeasuredPartition]) -> list[MeasuredPartition]:
     """Beliefs that start from the best partition, cut where that shortens its description.
 
     If no partition saves bits, they start from it and from finer ones, while these are better.
@@ -219,7 +227,7 @@ def _by_beliefs(search: _Search, tried: list[Partition]) -> list[Partition]:
         mixing = bounded_mixing(best.mixing)
         cut = split_communities(search.level, best.labels, k, gamma, mixing, search.rng)
         return [_believed(search, search.expanded(_candidate(search.level, cut, best.resolution)))]
-    believed: list[Partition] = []
+    believed: list[MeasuredPartition] = []
     while len(believed) < 2 or believed[-1].bits < believed[-2].bits:
         if number == len(tried):
             tried = [*tried, _moved(search, _STEP * tried[-1].resolution)]
@@ -228,20 +236,22 @@ def _by_beliefs(search: _Search, tried: list[Partition]) -> list[Partition]:
     return believed
 
 
-def _moved(search: _Search, resolution: float) -> Partition:
+def _moved(search: _Search, resolution: float) -> MeasuredPartition:
     """Local moves of the groups of pieces, from single groups."""
     labels = maximise_modularity(search.coarse, resolution, search.rng)
     found = _candidate(search.coarse, labels, resolution)
     return found._replace(labels=found.labels[search.groups])
 
 
-def _candidate(graph: LevelGraph, labels: Labels, resolution: float) -> Partition:
+def _candidate(graph: LevelGraph, labels: Labels, resolution: float) -> MeasuredPartition:
     """The partition; a single community has infinite bits, so that others are preferred."""
     partition = measured(graph, labels, resolution)
     return partition._replace(bits=partition.bits or inf)
 
 
-def _believed(search: _Search, start: Partition, *, keep_all: bool = False) -> Partition:
+def _believed(
+    search: _Search, start: MeasuredPartition, *, keep_all: bool = False
+) -> MeasuredPartition:
     """The most probable communities after belief propagation from those of `start`.
 
     Where the last sweep still moves half of the nodes, beliefs swing between several states, and
@@ -261,4 +271,6 @@ def _believed(search: _Search, start: Partition, *, keep_all: bool = False) -> P
         bits -= measured(graph, labels).bits
         labels, _ = compact(np.where(lost[start.labels], start.labels, likeliest))
         bits += measured(graph, labels).bits
-    return Partition(labels, bits, marginals.mixing, start.resolution, True, marginals.beliefs)
+    return MeasuredPartition(
+        labels, bits, marginals.mixing, start.resolution, True, marginals.beliefs
+    )

@@ -30,9 +30,19 @@ class Rows(NamedTuple):
     indices: Labels  # (2E,)
     weights: Floats  # (2E,)
 
+    @classmethod
+    def without_edges(cls, n_nodes: int) -> Rows:
+        """The matrix of a graph of so many nodes without edges."""
+        return rows_of(csr_array((n_nodes, n_nodes)))
+
     def comparable(self, exponent: float = EXPONENT) -> Rows:
         """The same with weights that are comparable (`graphs.weights`)."""
         return self._replace(weights=comparable_weights(self.weights, exponent))
+
+    def adjacency(self) -> csr_array:
+        """The same as a matrix of SciPy; arrays are shared."""
+        n_nodes = len(self.indptr) - 1
+        return csr_array((self.weights, self.indices, self.indptr), (n_nodes, n_nodes))
 
 
 class LevelGraph(NamedTuple):
@@ -188,12 +198,6 @@ def within_groups(graph: LevelGraph, labels: Labels) -> LevelGraph:
             inside[entry] = labels[indices[entry]] == label
     own = entries_where(rows, inside)
     return LevelGraph(own.indptr, own.indices, own.weights, *graph[3:])
-
-
-def induced(graph: LevelGraph, rows: Ids) -> LevelGraph:
-    """The nodes `rows`, ascending, with their own edges among each other, and their strengths."""
-    of_nodes = graph.strengths[rows], graph.n_linked[rows]
-    return LevelGraph(*entries_at(graph, rows), *of_nodes, graph.total, graph.n_edges)
 
 
 @compiled()

@@ -33,7 +33,7 @@ COARSER = 2.0
 """Factor between two resolutions, downwards, and the least one where pieces are too few."""
 
 
-class Partition(NamedTuple):
+class MeasuredPartition(NamedTuple):
     """A partition and its description length."""
 
     labels: Labels  # (n,), 0..K-1, none empty
@@ -44,17 +44,19 @@ class Partition(NamedTuple):
     beliefs: Prior | None = None  # these, if they are at hand
 
 
-def measured(graph: LevelGraph, labels: Labels, resolution: float = 1.0) -> Partition:
+def measured(graph: LevelGraph, labels: Labels, resolution: float = 1.0) -> MeasuredPartition:
     """The partition that these labels make of the nodes on any level, (n,); some may be unused."""
     labels, k = compact(labels)
     if not graph.n_edges:
-        return Partition(labels, 0.0, 0.0, resolution)
+        return MeasuredPartition(labels, 0.0, 0.0, resolution)
     between = summed(links(graph, labels, False), labels, k)
     volumes = summed(graph.strengths, labels, k)
     sizes = summed(graph.n_linked, labels, k)
     weights = CommunityWeights(volumes, volumes - between)
     mixing = max(float(between.sum()) / graph.total, 0.0)
-    return Partition(labels, weights.bits_per_edge(sizes, graph.n_edges), mixing, resolution)
+    return MeasuredPartition(
+        labels, weights.bits_per_edge(sizes, graph.n_edges), mixing, resolution
+    )
 
 
 def split_communities(

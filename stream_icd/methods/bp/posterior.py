@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.core.arrays import NOBODY, Ids, Labels
+from stream_icd.core.arrays import NOBODY, Ids, Labels, Shares
 from stream_icd.core.compiled import compiled
 from stream_icd.methods.bp.agglomeration import connected
 from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
 from stream_icd.methods.bp.find import found_exactly
-from stream_icd.methods.bp.level_graph import LevelGraph, compact, induced, links
+from stream_icd.methods.bp.level_graph import LevelGraph, compact, entries_at, links
 from stream_icd.methods.bp.likelihood import bounded_mixing, mixing_beyond_chance
 from stream_icd.methods.bp.modularity import maximise_modularity
 from stream_icd.methods.bp.parameters import BpParameters
@@ -28,8 +28,6 @@ from stream_icd.methods.bp.partition import (
     split_communities,
 )
 from stream_icd.methods.bp.prior import MOST_TRUST, Prior, uninformed_prior
-
-Shares = NDArray[np.float32]
 
 
 class Posterior(NamedTuple):
@@ -58,24 +56,31 @@ class Posterior(NamedTuple):
         """K."""
         return int(self.communities.max(initial=NOBODY)) + 1
 
+    @classmethod
+    def uninformed(cls, n_nodes: int) -> Posterior:
+        """All nodes are new."""
+        return cls(*uninformed_prior(n_nodes), 0.0, 0.0, False, 1.0)
+
+    @classmethod
+    def certain(cls, labels: Labels, mixing: float, resolution: float = 1.0) -> Posterior:
+        """Each node is in one community with certainty, or new if its label is `NOBODY`."""
+        communities, shares = uninformed_prior(len(labels))
+        communities[:, 0], shares[:, 0] = labels, labels >= 0
+        return cls(communities, shares, mixing, 0.0, False, resolution).tidied()
+
     def rearranged(self, at: Ids) -> Posterior:
         """What is known of the nodes `at`; -1 for a node of which nothing is known."""
         new = uninformed_prior(1)  # in the last place, for -1
         communities = np.concatenate([self.communities, new.communities]).take(at, axis=0)
         shares = np.concatenate([self.shares, new.shares]).take(at, axis=0)
-        return tidied(self._replace(communities=communities, shares=shares))
+        return self._replace(communities=communities, shares=shares).tidied()
 
-
-def uninformed(n_nodes: int) -> Posterior:
-    """All nodes are new."""
-    return Posterior(*uninformed_prior(n_nodes), 0.0, 0.0, False, 1.0)
-
-
-def certain_posterior(labels: Labels, mixing: float, resolution: float = 1.0) -> Posterior:
-    """Each node is in one community with certainty, or new if its label is `NOBODY`."""
-    communities, shares = uninformed_prior(len(labels))
-    communities[:, 0], shares[:, 0] = labels, labels >= 0
-    return tidied(Posterior(communities, shares, mixing, 0.0, False, resolution))
+    def tidied(self) -> Posterior:
+        """Communities 0..K-1 in order of first appearance, each once a node, likeliest first."""
+        communities, shares = self.communities.copy(), self.shares.copy()
+        _renumber(communities)
+        _tidy(communities, shares, 1)  # the first may be a part of the most probable one
+        return self._replace(communities=communities, shares=shares)
 
 
 def initial_posterior(
@@ -87,12 +92,14 @@ def initial_posterior(
     labels, k = partition.labels, int(partition.labels.max()) + 1
     mixing = mixing_beyond_chance(graph, labels, k)
     if not partition.believed:
-        return certain_posterior(labels, mixing, partition.resolution)
+        return Posterior.certain(labels, mixing, partition.resolution)
     model = PlantedModel(bounded_mixing(mixing), parameters.size_spread, n_communities or k)
     marginals = believe(graph, labels, k, model, parameters.sweeps)
     communities, shares = marginals.beliefs
     communities[:, 0] = labels
-    return tidied(Posterior(communities, shares, marginals.mixing, 0.0, True, partition.resolution))
+    return Posterior(
+        communities, shares, marginals.mixing, 0.0, True, partition.resolution
+    ).tidied()
 
 
 def next_posterior(
@@ -109,7 +116,7 @@ def next_posterior(
         start = _proposed(graph, last, last.communities[:, 0] < 0, rng)
         labels = maximise_modularity(graph, last.resolution, rng, start)
         mixing = mixing_beyond_chance(graph, labels, int(labels.max()) + 1)
-        found = certain_posterior(labels, mixing, last.resolution)
+        found = Posterior.certain(labels, mixing, last.resolution)
     mixing, k = bounded_mixing(found.mixing), found.n_communities
     labels = split_communities(graph, found.likeliest, k, last.resolution, mixing, rng)
     before = last.likeliest
@@ -125,7 +132,7 @@ def next_posterior(
     found.shares[idle] = 0.0
     found.shares[idle, 0] = last.shares[idle].sum(axis=1) * np.float32(kept_a_window(stay))
     found.communities[idle, 1:] = NOBODY
-    return tidied(found)
+    return found.tidied()
 
 
 def _by_beliefs(
@@ -166,18 +173,15 @@ def _proposed(
     labels, rows = last.likeliest, np.flatnonzero(strangers)
     if not len(rows):
         return labels
-    own = induced(graph, rows)
+    own = _induced(graph, rows)
     labels[rows] = last.n_communities + maximise_modularity(own, last.resolution, rng)
     return labels
 
 
-def with_exactly(
-    graph: LevelGraph, found: Posterior, rows: NDArray[np.int64], n_communities: int, seed: int
-) -> Posterior:
-    """The same with exactly K communities among the nodes `rows`, which are those of the graph."""
-    communities = found.communities.copy()
-    communities[rows, 0] = exact_labels(graph, found, rows, n_communities, seed)
-    return tidied(found._replace(communities=communities))
+def _induced(graph: LevelGraph, rows: Ids) -> LevelGraph:
+    """The nodes `rows`, ascending, with their own edges among each other, and their strengths."""
+    of_nodes = graph.strengths[rows], graph.n_linked[rows]
+    return LevelGraph(*entries_at(graph, rows), *of_nodes, graph.total, graph.n_edges)
 
 
 def exact_labels(
@@ -198,14 +202,6 @@ def exact_labels(
 def kept_a_window(stay: float) -> float:
     """η for nodes without news of a window, so that each is forgotten eventually."""
     return min(stay, MOST_TRUST)
-
-
-def tidied(found: Posterior) -> Posterior:
-    """Communities 0..K-1 in order of first appearance, each once a node, most probable first."""
-    communities, shares = found.communities.copy(), found.shares.copy()
-    _renumber(communities)
-    _tidy(communities, shares, 1)  # the first may be a part of the most probable one
-    return found._replace(communities=communities, shares=shares)
 
 
 @compiled()

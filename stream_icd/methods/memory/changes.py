@@ -19,7 +19,7 @@ from stream_icd.methods.bp.likelihood import groups_of
 from stream_icd.methods.bp.partition import majority, match_labels
 from stream_icd.methods.quality.partition import Described
 
-FEWEST = 3
+FEWEST_MOVED = 3
 """Fewer nodes that move together are not told: most of them are."""
 
 
@@ -83,7 +83,7 @@ def moved(adjacency: csr_array, labels: Labels, ids: Ids, ids_before: Ids, next_
     old_ids, old = np.unique(ids_before[changed], return_inverse=True)  # ids may be large
     moves = old * k + labels[changed]
     keys, group, sizes = np.unique(moves, return_inverse=True, return_counts=True)
-    together, new = sizes >= FEWEST, np.flatnonzero(ids >= next_id)
+    together, new = sizes >= FEWEST_MOVED, np.flatnonzero(ids >= next_id)
     if not (adjacency.nnz and (together.any() or len(new))):  # as in most windows
         return Moved(np.empty((0, 2), np.int64), np.empty(0))
     graph, of_node = finest_level(adjacency), np.full(len(labels), NOBODY)

@@ -38,7 +38,7 @@ from stream_icd.methods.bp.levels import Levels, Wanted, levels_of
 from stream_icd.methods.bp.likelihood import nats_saved
 from stream_icd.methods.bp.memberships import Memberships, memberships_given_others
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.bp.posterior import Posterior, with_exactly
+from stream_icd.methods.bp.posterior import Posterior, exact_labels
 from stream_icd.methods.memory.changes import Moved, ids_for, moved, replaced_ids
 from stream_icd.methods.memory.follow import Find, WindowStep, begin, follow
 from stream_icd.methods.memory.horizon import Horizon, check_horizon, kinds_of
@@ -50,7 +50,7 @@ from stream_icd.methods.memory.memory import (
     empty_memory,
     forgotten,
 )
-from stream_icd.methods.memory.nodes import Aligned, aligned, beside, bounded, cost, lacks_most
+from stream_icd.methods.memory.nodes import Aligned, aligned, bounded, cost, lacks_most
 from stream_icd.methods.model import Model
 from stream_icd.methods.weighing import Weighing
 
@@ -265,7 +265,8 @@ def _start(step: WindowStep, memory: Memory, at: Ids) -> _Start:
     if beside_memory is None:  # they have nothing in common
         nothing = empty_memory(step.window, step.nodes, memory.next_id)
         rows = np.arange(nothing.n_nodes)
-        return _Start(step, beside(rows, step.edges, nothing, exponent), 0)
+        level = level_of(step.edges.comparable(exponent))
+        return _Start(step, Aligned(rows, step.edges, level, nothing), 0)
     if lacks_most(memory, at):
         first = not memory.n_lacking and not missed_windows(memory.window, step.window)
         return _Start(replace(step, lacking=True), beside_memory, memory.next_id, damaged=first)
@@ -334,7 +335,9 @@ def _with_k(step: WindowStep, aligned: Aligned, posterior: Posterior) -> Posteri
     if k is None or n_distinct(posterior.likeliest[rows]) == k:
         return posterior
     inside = level_of(entries_at(aligned.window.comparable(), rows))
-    return with_exactly(inside, posterior, rows, k, step.seed)
+    communities = posterior.communities.copy()
+    communities[rows, 0] = exact_labels(inside, posterior, rows, k, step.seed)
+    return posterior._replace(communities=communities).tidied()
 
 
 def _share_that_stays(labels: Labels, ids: Ids, memory: Memory) -> float:

@@ -2,10 +2,10 @@
 
 A row holds a node's communities and, for each hypothesis, its community and its edges to later
 nodes: how far each is from the one before, and the upper 16 bits of its 32-bit weight, all that
-`sums.rounded` leaves.
+`sums._rounded` leaves.
 Numbers that go up by one from row to row are written so that they compress: a node's community as
-`FIRST` if no node before it is a member (communities are numbered in that order), and community ids
-as differences. Numbers have the smallest type that holds all of a column.
+`FIRST_MEMBER` if no node before it is a member (communities are numbered in that order), and
+community ids as differences. Numbers have the smallest type that holds all of a column.
 
 The table has some 40 buffers, and Arrow would compress each by itself. It is written plain and is
 the only value of the outer table, whose compression takes half the time and a quarter less room.
@@ -31,7 +31,7 @@ from stream_icd.core.symmetric import both_ways
 from stream_icd.methods.bp.level_graph import Rows, check_size
 from stream_icd.methods.bp.posterior import Posterior
 from stream_icd.methods.bp.prior import N_KEPT
-from stream_icd.methods.memory.horizon import Kind
+from stream_icd.methods.memory.horizon import HypothesisKind
 from stream_icd.methods.memory.memory import (
     CERTAIN,
     COUNTS,
@@ -53,7 +53,7 @@ METADATA = b"stream_icd.memory"
 _OUTER = "memory"
 """The column of the outer table."""
 
-FIRST = NOBODY - 1
+FIRST_MEMBER = NOBODY - 1
 """The community of a node that is its first member. Communities are written less this number."""
 
 _WIDER = 10
@@ -69,7 +69,7 @@ _OF_EDGES = {"neighbours": pa.list_(pa.uint32()), "weights": pa.list_(pa.uint16(
 
 _RANKS = tuple(f"{part}_{rank}" for part in _OF_KNOWN for rank in range(N_KEPT))
 _PARTS = ("label", *_OF_EDGES)
-COLUMNS = dict.fromkeys(("node", "seen", "community_id", *_RANKS), True) | dict.fromkeys(
+MEMORY_COLUMNS = dict.fromkeys(("node", "seen", "community_id", *_RANKS), True) | dict.fromkeys(
     (f"{part}_{at}" for at in range(_MOST_HYPOTHESES) for part in _PARTS), False
 )
 """Columns of the table of nodes, and whether each memory has it."""
@@ -95,8 +95,8 @@ def encode_memory(memory: Memory) -> bytes:
     posterior = memory.posterior
     communities = posterior.communities.T.copy()
     highest = np.maximum.accumulate(np.append(np.int32(NOBODY), communities[0]))
-    communities[0][highest[1:] > highest[:-1]] = FIRST
-    parts = _narrow(communities - FIRST), _narrow(np.rint(posterior.shares.T * CERTAIN))
+    communities[0][highest[1:] > highest[:-1]] = FIRST_MEMBER
+    parts = _narrow(communities - FIRST_MEMBER), _narrow(np.rint(posterior.shares.T * CERTAIN))
     for part, ranks in zip(_OF_KNOWN, parts, strict=True):
         for rank, column in enumerate(ranks):
             columns[f"{part}_{rank}"] = pa.array(column)
@@ -167,7 +167,7 @@ def table_of_nodes(value: bytes, limits: Limits = DEFAULT_LIMITS) -> pa.Table:
     kind = outer.schema.field(_OUTER).type
     if kind != pa.binary() or len(outer) != 1 or outer[_OUTER].null_count:
         raise BadMemory(f"a memory is one table in a binary, not {len(outer)} of {kind!s:.80}")
-    return read_table(outer[_OUTER][0].as_buffer(), COLUMNS, limits, BadMemory)
+    return read_table(outer[_OUTER][0].as_buffer(), MEMORY_COLUMNS, limits, BadMemory)
 
 
 def is_of_this_version(value: bytes) -> bool:
@@ -237,8 +237,8 @@ def _posterior(table: pa.Table, facts: Mapping[str, Any]) -> Posterior:
         )
         for part, kind in _OF_KNOWN.items()
     )
-    communities = (communities.astype(np.int64) + FIRST).astype(np.int32)
-    firsts = communities[:, 0] == FIRST
+    communities = (communities.astype(np.int64) + FIRST_MEMBER).astype(np.int32)
+    firsts = communities[:, 0] == FIRST_MEMBER
     communities[firsts, 0] = np.arange(np.count_nonzero(firsts))
     shares = (shares / np.float32(CERTAIN)).astype(np.float32)
     rest: dict[str, Any] = {fact: _typed(facts, fact, kind) for fact, kind in _FACTS.items()}
@@ -249,7 +249,7 @@ def _hypothesis(table: pa.Table, at: int, facts: Mapping[str, Any]) -> Hypothesi
     kind: dict[str, Any] = {fact: _typed(facts, fact, of) for fact, of in _OF_KIND.items()}
     rest: dict[str, Any] = {fact: _typed(facts, fact, of) for fact, of in _OF_HYPOTHESIS.items()}
     labels = _column(table, f"label_{at}", pa.uint32()).to_numpy().astype(np.int64) + NOBODY
-    return Hypothesis(Kind(**kind), _evidence(table, at), labels.astype(np.int32), **rest)
+    return Hypothesis(HypothesisKind(**kind), _evidence(table, at), labels.astype(np.int32), **rest)
 
 
 def _edges(at: int, evidence: Rows) -> dict[str, pa.Array]:

@@ -26,31 +26,27 @@ from stream_icd.methods.bp.level_graph import (
     compact,
     entries_at,
     level_of,
-    rows_of,
 )
 from stream_icd.methods.bp.likelihood import STRONG_BITS, broken, mixing_beyond_chance
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.partition import common_nodes, match_labels, measured
 from stream_icd.methods.bp.posterior import (
     Posterior,
-    certain_posterior,
     initial_posterior,
     kept_a_window,
     next_posterior,
 )
-from stream_icd.methods.memory.horizon import PRESENCE, Kind
+from stream_icd.methods.memory.horizon import PRESENCE, HypothesisKind
 from stream_icd.methods.memory.judge import (
-    LONGEST_PAUSE,
     MARGIN,
     best_sum,
     judged,
     leader_of,
     nats_of,
-    pause,
     rested,
     served,
 )
-from stream_icd.methods.memory.memory import MOST_COUNTED, Hypothesis, no_edges
+from stream_icd.methods.memory.memory import MOST_COUNTED, Hypothesis
 from stream_icd.methods.memory.nodes import Aligned
 from stream_icd.methods.memory.sums import grown, searched
 from stream_icd.methods.weighing import Weighing
@@ -61,12 +57,19 @@ nodes had, `(n,)`, `NOBODY` for new ones, and labels that some nodes are known t
 (`bp.known.Known`), or None: a method may start from them."""
 
 _SMALL = 24_000
-"""Entries of the sum of a follower that takes in each window; a larger one only takes in those in
-which it is searched, since this costs as much as the window itself."""
+"""Entries of a small graph, and of the sum of a follower that takes in each window; a larger one
+only takes in those in which it is searched, since this costs as much as the window itself."""
 
 _FEW = 8000
 """Sums wait a window for each eighth of a window (of at least so many entries) in the one that was
 searched last."""
+
+_LONGEST_PAUSE = 64
+"""Windows that a hypothesis waits at most until it is followed again."""
+
+_N_SEARCHES, _N_FIRST = 4, 8
+"""How often a sum that leads is searched in its turn in the first windows of a small graph. There a
+search ends in one of many states, and later windows start from it."""
 
 _TRIES = 4
 """The filter is followed as often before its first pause: it goes on from the leader, and takes
@@ -82,7 +85,7 @@ class WindowStep:
     window: Window
     parameters: BpParameters
     n_communities: int | None
-    kinds: tuple[Kind, ...]
+    kinds: tuple[HypothesisKind, ...]
     find: Find | None
     weigh: Weighing | None
     seed: int
@@ -112,16 +115,16 @@ def begin(step: WindowStep, aligned: Aligned) -> Followed:
     n_nodes = len(window.indptr) - 1
     if step.find is not None and n_nodes:
         seeds = None if step.known is None else step.known.labels
-        labels = step.find(_matrix(window), step.n_communities, posterior.likeliest, seeds)
+        labels = step.find(window.adjacency(), step.n_communities, posterior.likeliest, seeds)
         labels, k = compact(labels)
-        posterior = certain_posterior(labels, mixing_beyond_chance(aligned.level, labels, k))
+        posterior = Posterior.certain(labels, mixing_beyond_chance(aligned.level, labels, k))
     elif n_nodes:
         posterior = _alone(step, aligned)
     hypotheses = list[Hypothesis]()
     for kind in step.kinds:
         if kind == PRESENCE and not _is_weighted(window):
             continue
-        hypothesis = Hypothesis(kind, no_edges(n_nodes), posterior.likeliest)
+        hypothesis = Hypothesis(kind, Rows.without_edges(n_nodes), posterior.likeliest)
         if kind.by == "sum":
             evidence = grown(hypothesis.evidence, kind.decay, window.comparable(kind.within))
             hypothesis = replace(hypothesis, evidence=evidence, wait=_rest(evidence, window))
@@ -170,7 +173,7 @@ def _wanted(step: WindowStep, aligned: Aligned) -> tuple[list[Hypothesis], int]:
     kinds = [k for k in step.kinds if k != PRESENCE or k in of_kind or weighted_edges]
     best, hypotheses = memory.hypotheses[best_sum(memory.hypotheses)].saved, []
     for kind in kinds:
-        evidence = longest.evidence if kind.by == "sum" else no_edges(memory.n_nodes)
+        evidence = longest.evidence if kind.by == "sum" else Rows.without_edges(memory.n_nodes)
         saved = 0.0 if kind.by == "filter" else best
         begins = Hypothesis(kind, evidence, memory.posterior.likeliest, saved)
         hypotheses.append(of_kind.get(kind, begins))
@@ -236,11 +239,11 @@ def _follow_others(
             hypotheses[at], filtered = _follow_filter(step, aligned, hypothesis, at in due)
         elif at in due:
             n_vain = min(hypothesis.n_vain + 1, MOST_COUNTED)
-            sought = _search(step, aligned, hypothesis, first, afresh=True).hypothesis
-            hypotheses[at] = replace(sought, n_vain=n_vain, wait=pause(n_vain))
+            sought = _search(step, aligned, hypothesis, first, 1).hypothesis
+            hypotheses[at] = replace(sought, n_vain=n_vain, wait=_pause(n_vain))
             rest = _rest(sought.evidence, aligned.window)
         elif _is_small(hypothesis, aligned) or (at == 0 and leads == "weighted"):
-            hypotheses[at] = _search(step, aligned, hypothesis, first, afresh=False).hypothesis
+            hypotheses[at] = _search(step, aligned, hypothesis, first, 0).hypothesis
     return rested(hypotheses, leader, rest), filtered
 
 
@@ -252,7 +255,7 @@ def _follow_filter(
         return replace(hypothesis, labels=np.full_like(hypothesis.labels, NOBODY)), None
     posterior = _filtered(step, aligned)
     n_vain = min(hypothesis.n_vain + 1, MOST_COUNTED)
-    wait = pause(n_vain - _TRIES)
+    wait = _pause(n_vain - _TRIES)
     return replace(hypothesis, labels=posterior.likeliest, n_vain=n_vain, wait=wait), posterior
 
 
@@ -266,11 +269,13 @@ def _follow_leader(
         hypotheses[leader] = replace(hypothesis, labels=posterior.likeliest)
         return posterior, False
     is_due = not (hypothesis.wait or step.lacking)
-    sought = _search(step, aligned, hypothesis, hypotheses[0].evidence, afresh=is_due)
+    is_first = aligned.memory.n_windows < _N_FIRST and len(aligned.window.indices) <= _SMALL
+    n_searches = is_due * (_N_SEARCHES if is_first else 1)
+    sought = _search(step, aligned, hypothesis, hypotheses[0].evidence, n_searches)
     hypotheses[leader] = sought.hypothesis
     if is_due:
         n_vain = 0 if sought.corrected else min(hypothesis.n_vain + 1, MOST_COUNTED)
-        hypotheses[leader] = replace(sought.hypothesis, n_vain=n_vain, wait=pause(n_vain))
+        hypotheses[leader] = replace(sought.hypothesis, n_vain=n_vain, wait=_pause(n_vain))
     return _posterior_of_sum(step, aligned, sought), sought.corrected
 
 
@@ -300,19 +305,14 @@ def _alone(step: WindowStep, aligned: Aligned) -> Posterior:
     """Return the communities of the window by itself, as the encoder weights it if there is one."""
     k, parameters = step.n_communities, step.parameters
     if step.weigh is not None and len(aligned.window.indices):
-        graph = weighted(step.weigh, aligned.window)
+        graph = step.weigh.level(aligned.window)
         alone = initial_posterior(graph, step.weigh.parameters, k, step.seed)
         mixing = mixing_beyond_chance(aligned.level, alone.likeliest, alone.n_communities)
-        return certain_posterior(alone.likeliest, mixing)._replace(believed=True)
+        return Posterior.certain(alone.likeliest, mixing)._replace(believed=True)
     alone = initial_posterior(aligned.level, parameters, k, step.seed)
     if parameters.search and not alone.believed:  # beliefs follow, whatever has found them
-        alone = certain_posterior(alone.likeliest, alone.mixing)._replace(believed=True)
+        alone = Posterior.certain(alone.likeliest, alone.mixing)._replace(believed=True)
     return alone
-
-
-def weighted(weigh: Weighing, graph: Rows) -> LevelGraph:
-    """Return a graph as an encoder weights it."""
-    return level_of(rows_of(weigh(_matrix(graph))).comparable(weigh.parameters.weight_exponent))
 
 
 class _Sought(NamedTuple):
@@ -327,12 +327,12 @@ class _Sought(NamedTuple):
 
 
 def _search(
-    step: WindowStep, aligned: Aligned, hypothesis: Hypothesis, first: Rows, *, afresh: bool
+    step: WindowStep, aligned: Aligned, hypothesis: Hypothesis, first: Rows, n_searches: int
 ) -> _Sought:
     """Add the window to a sum, and find its communities.
 
     first: the sum of the first hypothesis.
-    afresh: whether it is searched as if nothing was known of it.
+    n_searches: how often it is searched as if nothing was known of it.
     """
     kind, evidence = hypothesis.kind, first
     if kind.by == "sum":
@@ -350,13 +350,13 @@ def _search(
         edges = edges if kind.decay else entries_at(aligned.window, nodes)
         k = None if step.n_communities is None else min(step.n_communities, len(nodes))
         seeds = None if step.known is None else step.known.labels[nodes]
-        found = step.find(_matrix(edges), k, last, seeds)
+        found = step.find(edges.adjacency(), k, last, seeds)
     else:
         if kind.by == "weighted" and step.weigh is not None:
-            graph, parameters = weighted(step.weigh, edges), step.weigh.parameters
+            graph, parameters = step.weigh.level(edges), step.weigh.parameters
         else:
             graph, parameters = level_of(edges.comparable(kind.between)), step.parameters
-        found, corrected = searched(graph, parameters, last, afresh, step.seed)
+        found, corrected = searched(graph, parameters, last, n_searches, step.seed)
     labels[nodes], k = compact(found)
     mixing = mixing_beyond_chance(graph, labels[nodes], k)
     return _Sought(replace(hypothesis, labels=labels), mixing, corrected)
@@ -366,7 +366,7 @@ def _posterior_of_sum(step: WindowStep, aligned: Aligned, sought: _Sought) -> Po
     """Return the communities of a sum as what is known, which the filter goes on from."""
     last, parameters = aligned.memory.posterior, step.parameters
     labels, idle = _with_idle(last, sought.hypothesis.labels, aligned.rows)
-    posterior = certain_posterior(labels, sought.mixing)
+    posterior = Posterior.certain(labels, sought.mixing)
     remains = np.float32(kept_a_window(last.stay or parameters.stay))
     posterior.shares[idle, 0] = last.shares[idle].sum(axis=1) * remains
     believed = step.find is None and (parameters.search or parameters.mixing is not None)
@@ -407,7 +407,16 @@ def _continued(before: Labels, labels: Labels, n_labels: int) -> Labels:
 
 def _rest(evidence: Rows, window: Rows) -> int:
     """Return how many windows sums wait after one was searched, so that this costs a fraction."""
-    return min(8 * len(evidence.indices) // max(len(window.indices), _FEW), LONGEST_PAUSE)
+    return min(8 * len(evidence.indices) // max(len(window.indices), _FEW), _LONGEST_PAUSE)
+
+
+def _pause(n_vain: int) -> int:
+    """Return how many windows to wait after so many times in vain.
+
+    >>> [_pause(n_vain) for n_vain in (0, 1, 2, 3, 10)]
+    [0, 1, 2, 4, 64]
+    """
+    return min((1 << min(max(n_vain, 0), _LONGEST_PAUSE)) >> 1, _LONGEST_PAUSE)
 
 
 def _is_small(hypothesis: Hypothesis, aligned: Aligned) -> bool:
@@ -416,8 +425,3 @@ def _is_small(hypothesis: Hypothesis, aligned: Aligned) -> bool:
 
 def _is_weighted(window: Rows) -> bool:
     return len(window.weights) > 0 and bool(window.weights.min() < window.weights.max())
-
-
-def _matrix(graph: Rows) -> csr_array:
-    n_nodes = len(graph.indptr) - 1
-    return csr_array((graph.weights, graph.indices, graph.indptr), (n_nodes, n_nodes))

@@ -8,10 +8,10 @@ import numpy as np
 
 from stream_icd.core.errors import BadSettings
 
-MOST_WINDOWS = 1000
+LONGEST_HORIZON = 1000
 """The longest horizon that can be given."""
 
-CHOICES = f"give auto, off, or a number of windows from 1 to {MOST_WINDOWS}"
+CHOICES = f"give auto, off, or a number of windows from 1 to {LONGEST_HORIZON}"
 
 Horizon = float | Literal["auto", "off"]
 """How far back a graph looks, in windows. auto: chosen for each graph while it runs. off: no edges
@@ -20,7 +20,7 @@ of earlier windows, only the last communities as a prior."""
 By = Literal["sum", "filter", "weighted"]
 
 
-class Kind(NamedTuple):
+class HypothesisKind(NamedTuple):
     """A way to look back.
 
     by: "sum": communities of the decayed sum of the windows; "weighted": of the sum of the first
@@ -36,24 +36,28 @@ class Kind(NamedTuple):
     @property
     def is_handicapped(self) -> bool:
         """Whether it must be ahead of the longest sum: it forgets faster, or is weighted."""
-        return self.by == "weighted" or (self.by == "sum" and self.decay < LONGEST)
+        return self.by == "weighted" or (self.by == "sum" and self.decay < LONGEST_DECAY)
 
 
-LONGEST = 0.95
-FILTER, WEIGHTED = Kind("filter"), Kind("weighted")
-PRESENCE = Kind("sum", LONGEST, 0.0, 0.75)
+LONGEST_DECAY = 0.95
+FILTER, WEIGHTED = HypothesisKind("filter"), HypothesisKind("weighted")
+PRESENCE = HypothesisKind("sum", LONGEST_DECAY, 0.0, 0.75)
 SIDE_BY_SIDE = (
-    Kind("sum", LONGEST, 0.5, 0.75),
+    HypothesisKind("sum", LONGEST_DECAY, 0.5, 0.75),
     FILTER,
     PRESENCE,
-    Kind("sum", 0.8),
-    Kind("sum", 0.5),
+    HypothesisKind("sum", 0.8),
+    HypothesisKind("sum", 0.5),
 )
-_BY_METHOD = (Kind("sum", LONGEST, 0.5, 0.75), Kind("sum", 0.0), Kind("sum", 0.5))
+_BY_METHOD = (
+    HypothesisKind("sum", LONGEST_DECAY, 0.5, 0.75),
+    HypothesisKind("sum", 0.0),
+    HypothesisKind("sum", 0.5),
+)
 """What other methods than bp follow; they have no beliefs."""
 
 
-def kinds_of(horizon: Horizon, *, by_method: bool, weighted: bool) -> tuple[Kind, ...]:
+def kinds_of(horizon: Horizon, *, by_method: bool, weighted: bool) -> tuple[HypothesisKind, ...]:
     """Return the hypotheses that a setting stands for; the first one leads at first."""
     further = (WEIGHTED,) if weighted else ()
     if horizon == "auto":
@@ -61,7 +65,7 @@ def kinds_of(horizon: Horizon, *, by_method: bool, weighted: bool) -> tuple[Kind
     decay = 0.0 if horizon == "off" else 1 - 1 / float(horizon)
     if not decay and not by_method:
         return (FILTER,)
-    return (Kind("sum", decay, 0.5, 1.0 if decay < 0.9 else 0.75),)
+    return (HypothesisKind("sum", decay, 0.5, 1.0 if decay < 0.9 else 0.75),)
 
 
 def read_horizon(text: str) -> Horizon:
@@ -82,6 +86,6 @@ def check_horizon(horizon: Horizon) -> Horizon:
     if horizon in ("auto", "off"):
         return horizon
     is_number = hasattr(horizon, "__float__") and np.ndim(horizon) == 0  # of NumPy, too
-    if isinstance(horizon, str) or not (is_number and 1 <= horizon <= MOST_WINDOWS):
+    if isinstance(horizon, str) or not (is_number and 1 <= horizon <= LONGEST_HORIZON):
         raise BadSettings(f"horizon {horizon!r}: {CHOICES}")
     return horizon

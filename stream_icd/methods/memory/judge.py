@@ -29,9 +29,6 @@ _FADES = 0.7
 SHAKEN = 0.5
 """The others are followed at once if the leader saves less than this share of what is usual."""
 
-LONGEST_PAUSE = 64
-"""Windows that a hypothesis waits at most until it is followed again."""
-
 
 def nats_of(labels: Labels, window: LevelGraph) -> float:
     """Return the nats that communities save on the edges of a window."""
@@ -115,12 +112,3 @@ def rested(hypotheses: Sequence[Hypothesis], leader: int, rest: int) -> list[Hyp
         else replace(hypothesis, wait=max(hypothesis.wait, rest))
         for at, hypothesis in enumerate(hypotheses)
     ]
-
-
-def pause(n_vain: int) -> int:
-    """Return how many windows to wait after so many times in vain.
-
-    >>> [pause(n_vain) for n_vain in (0, 1, 2, 3, 10)]
-    [0, 1, 2, 4, 64]
-    """
-    return min((1 << min(max(n_vain, 0), LONGEST_PAUSE)) >> 1, LONGEST_PAUSE)

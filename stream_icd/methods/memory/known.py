@@ -16,9 +16,9 @@ from stream_icd.methods.bp.level_graph import LevelGraph, entries_at, level_of
 from stream_icd.methods.bp.memberships import Memberships
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.partition import match_labels
-from stream_icd.methods.bp.posterior import Posterior, tidied, tidy
+from stream_icd.methods.bp.posterior import Posterior, tidy
 from stream_icd.methods.bp.prior import MOST_TRUST, Prior, trusted
-from stream_icd.methods.memory.follow import Followed, WindowStep, weighted
+from stream_icd.methods.memory.follow import Followed, WindowStep
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.memory.nodes import Aligned
 
@@ -69,7 +69,7 @@ def informed_by(
             communities[nodes], shares[nodes] = beliefs
         communities[nodes, 0] = own
     numbers = np.full(max(int(communities.max()), int(of_label.max())) + 2, NOBODY, np.int32)
-    after = tidied(posterior._replace(communities=communities, shares=shares))
+    after = posterior._replace(communities=communities, shares=shares).tidied()
     numbers[communities[:, 0]] = after.likeliest  # the last for -1
     no_ids = np.empty(0, np.int64)
     return Informed(after, labels, present, numbers[of_label], known.fixed, no_ids)
@@ -87,7 +87,7 @@ def _evidence(
     nodes = np.flatnonzero(np.diff(edges.indptr) > 0)
     inner = entries_at(edges, nodes)
     if leading.kind.by == "weighted" and step.weigh is not None:
-        return nodes, weighted(step.weigh, inner), step.weigh.parameters
+        return nodes, step.weigh.level(inner), step.weigh.parameters
     return nodes, level_of(inner.comparable(exponent)), parameters
 
 

@@ -9,15 +9,14 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import NOBODY, Ids, Labels, n_distinct
 from stream_icd.core.communities import MOST_IDS
 from stream_icd.core.errors import BadMemory
 from stream_icd.core.snapshot import Window, checked_ids
-from stream_icd.methods.bp.level_graph import Rows, rows_of
-from stream_icd.methods.bp.posterior import Posterior, uninformed
-from stream_icd.methods.memory.horizon import By, Kind
+from stream_icd.methods.bp.level_graph import Rows
+from stream_icd.methods.bp.posterior import Posterior
+from stream_icd.methods.memory.horizon import By, HypothesisKind
 
 MOST_COUNTED = 2**31
 """Maximum of the counts of windows and rounds; windows beyond it are not counted."""
@@ -53,7 +52,7 @@ class Hypothesis:
         with each window; of the filter, how far it is ahead of the best sum.
     """
 
-    kind: Kind
+    kind: HypothesisKind
     evidence: Rows  # the decayed sum of the windows; its weights have 8 significant bits
     labels: Labels
     saved: float = 0.0
@@ -151,16 +150,11 @@ class Memory:
         return float((1 - decay**self.n_windows) / (1 - decay))
 
 
-def no_edges(n_nodes: int) -> Rows:
-    """Return a graph of so many nodes without edges."""
-    return rows_of(csr_array((n_nodes, n_nodes)))
-
-
 def empty_memory(window: Window, nodes: pa.Array, next_id: int) -> Memory:
     """Return the memory of a graph of which nothing is known but which ids are used up."""
     n_nodes = len(nodes)
     no_ids, seen = np.empty(0, np.int64), np.ones(n_nodes, np.bool_)
-    return Memory(window, nodes, seen, uninformed(n_nodes), no_ids, next_id, n_windows=0)
+    return Memory(window, nodes, seen, Posterior.uninformed(n_nodes), no_ids, next_id, n_windows=0)
 
 
 def forgotten(next_id: int) -> Memory:

@@ -40,7 +40,7 @@ class Aligned:
     memory: Memory  # of all nodes, of the window and of the memory; a new node has no community
 
 
-def beside(rows: Ids, window: Rows, memory: Memory, exponent: float) -> Aligned:
+def _beside(rows: Ids, window: Rows, memory: Memory, exponent: float) -> Aligned:
     """Return a window and a memory that have rows for the same nodes."""
     return Aligned(rows, window, level_of(window.comparable(exponent)), memory)
 
@@ -54,7 +54,7 @@ def aligned(
     exponent: of the weights (`graphs.weights.comparable`).
     """
     if memory.nodes.equals(nodes):
-        return beside(at, window, memory, exponent)
+        return _beside(at, window, memory, exponent)
     kind = common_type(memory.nodes, nodes)
     if kind is None and pa.types.is_integer(memory.nodes.type) and pa.types.is_integer(nodes.type):
         # int64 and uint64: the nodes whose ids both hold are remembered.
@@ -74,7 +74,7 @@ def aligned(
         so_far = np.where(order < n_remembered, order, NOBODY)
         memory = _with_rows(memory, both.take(pa.array(order)), so_far)
     of_window = _places(at, memory.n_nodes)
-    return beside(at, entries_at(window, of_window), memory, exponent)
+    return _beside(at, entries_at(window, of_window), memory, exponent)
 
 
 def _places(order: Ids, n: int) -> Ids:

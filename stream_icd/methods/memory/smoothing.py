@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from stream_icd.core.arrays import NOBODY, Floats, Ids, Labels, n_distinct
+from stream_icd.core.arrays import NOBODY, Floats, Ids, Labels, Shares, n_distinct
 from stream_icd.core.compiled import uninterrupted
 from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.node_ids import common_type, places
@@ -33,7 +33,6 @@ from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.partition import majority
 from stream_icd.methods.bp.posterior import (
     Posterior,
-    Shares,
     exact_labels,
     kept_a_window,
     tidy,
@@ -240,8 +239,8 @@ def _smoothed(
     labels = here.communities[:, 0].copy()
     future = future._replace(communities=_as_of_now(future.communities, labels, len(ids)))
     sizes = np.bincount(labels, minlength=len(ids)).clip(1) / len(labels)
-    message = backward_message(sizes, here, future, trusted(stay_after))
-    prior = two_sided_prior(sizes, past, trusted(posterior.stay), message)
+    message = _backward_message(sizes, here, future, trusted(stay_after))
+    prior = _two_sided_prior(sizes, past, trusted(posterior.stay), message)
     start = np.where(prior.shares[:, 0] > 0, prior.communities[:, 0], labels).astype(np.int32)
     mixing = bounded_mixing(posterior.mixing)
     model = Planted(mixing, parameters.size_spread, n_communities or n_distinct(start))
@@ -292,7 +291,7 @@ def _successors(labels: Labels, remembered: Labels, n_remembered: int) -> Labels
     return np.where(stays, own, majority(remembered, labels, n_remembered))
 
 
-class BackwardMessage(NamedTuple):
+class _BackwardMessage(NamedTuple):
     """β of the named communities, and of all others."""
 
     communities: Labels  # (n, N_KEPT), unused places last and -1
@@ -300,7 +299,7 @@ class BackwardMessage(NamedTuple):
     others: Floats  # (n, 1)
 
 
-def backward_message(sizes: Floats, now: Prior, then: Prior, stay: float) -> BackwardMessage:
+def _backward_message(sizes: Floats, now: Prior, then: Prior, stay: float) -> _BackwardMessage:
     """Return β_t.
 
     sizes: n_c, (K,), add up to 1.
@@ -313,10 +312,10 @@ def backward_message(sizes: Floats, now: Prior, then: Prior, stay: float) -> Bac
     ratio = np.where(communities >= 0, shares / expected, 0.0)
     unnamed = (1 - shares.sum(axis=1, keepdims=True, dtype=np.float64)).clip(0)
     others = unnamed + (1 - stay) * (ratio * sizes[communities]).sum(axis=1, keepdims=True)
-    return BackwardMessage(communities, others + stay * ratio, others)
+    return _BackwardMessage(communities, others + stay * ratio, others)
 
 
-def two_sided_prior(sizes: Floats, past: Prior, stay: float, message: BackwardMessage) -> Prior:
+def _two_sided_prior(sizes: Floats, past: Prior, stay: float, message: _BackwardMessage) -> Prior:
     """Return the prior p_t β_t, as shares beyond what the size n_c alone would give each community.
 
     past: filtered beliefs of the window before; stay: η between it and this one, below 1.

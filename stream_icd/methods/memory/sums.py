@@ -21,22 +21,22 @@ from stream_icd.methods.bp.modularity import maximise_modularity
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.partition import measured
 
-LEAST_WEIGHT = 0.001
+_LEAST_WEIGHT = 0.001
 """An edge of the evidence is dropped below this fraction of the mean weight in a window."""
 
-MOST_EDGES = 64
+_MOST_EDGES = 64
 """Maximum number of edges of the evidence for each node; the lightest are dropped first."""
 
-MOST_WINDOWS = 8
+_MOST_WINDOWS = 8
 """It may have as many edges as so many windows like the last one, if that is more."""
 
 
 def grown(evidence: Rows, decay: float, window: Rows) -> Rows:
     """Return what is kept of λ A + B, the evidence with one more window; both of the same nodes."""
-    return kept(added(evidence, decay, window), len(window.indices))
+    return _kept(_added(evidence, decay, window), len(window.indices))
 
 
-def added(evidence: Rows, decay: float, window: Rows) -> Rows:
+def _added(evidence: Rows, decay: float, window: Rows) -> Rows:
     """Return λ A + B, both of the same nodes."""
     if not decay or not len(evidence.indices):
         return window
@@ -67,20 +67,20 @@ def _sum(evidence: Rows, decay: float, window: Rows) -> Rows:
     return Rows(starts, columns[:n_kept].copy(), sums[:n_kept].copy())
 
 
-def kept(total: Rows, n_entries: int) -> Rows:
+def _kept(total: Rows, n_entries: int) -> Rows:
     """Return what is kept of the evidence: heavy enough edges, with rounded weights.
 
     n_entries: entries of the last window.
     """
-    weights, least = rounded(total.weights), LEAST_WEIGHT
-    most = max(2 * MOST_EDGES * (len(total.indptr) - 1), MOST_WINDOWS * n_entries)
+    weights, least = _rounded(total.weights), _LEAST_WEIGHT
+    most = max(2 * _MOST_EDGES * (len(total.indptr) - 1), _MOST_WINDOWS * n_entries)
     if len(weights) > most:
         least = max(least, float(np.partition(weights, -most)[-most]) * (1 + 2**-8))
     return entries_where(total._replace(weights=weights), weights >= least)
 
 
 @compiled()
-def rounded(weights: Floats) -> Floats:
+def _rounded(weights: Floats) -> Floats:
     """Return the weights with 8 significant bits, those of bfloat16: two bytes each."""
     narrow = weights.astype(np.float32)
     bits = narrow.view(np.uint32)
@@ -90,31 +90,33 @@ def rounded(weights: Floats) -> Floats:
 
 
 def searched(
-    graph: LevelGraph, parameters: BpParameters, before: Labels, afresh: bool, seed: int
+    graph: LevelGraph, parameters: BpParameters, before: Labels, n_searches: int, seed: int
 ) -> tuple[Labels, bool]:
     """Return the communities of a graph, (n,), and whether a search has corrected the last ones.
 
     These are the last ones, or those of a search or of beliefs that start from the last ones, or
     the best of both: pieces that are together in both, united while that shortens the description.
-    A single community counts if a search finds no other.
+    A single community counts if no search finds another one.
 
     graph: all of its nodes have edges.
     before: (n,) the last communities, `NOBODY` for new nodes.
-    afresh: whether to search the graph as if nothing was known of it.
+    n_searches: how often to search the graph as if nothing was known of it.
     """
     last = _with_singles(before)
     start = agglomerate(graph, last)
-    afresh = afresh or not start.any()  # a single community is a trap: beliefs do not divide it
+    n_searches = n_searches or not start.any()  # beliefs do not divide a single community: a trap
     rng = np.random.default_rng(seed)
-    if afresh:
-        found = found_exactly(graph, parameters, None, rng).labels
+    if n_searches:
+        found = [found_exactly(graph, parameters, None, rng).labels for _ in range(n_searches)]
     else:
-        found = _moved_on(graph, start, parameters, rng)
-    candidates = [found, agglomerate(graph, _common_pieces(last, found)), start]
-    candidates = [labels for labels in candidates if labels.any() or not found.any()]
+        found = [_moved_on(graph, start, parameters, rng)]
+    both = [agglomerate(graph, _common_pieces(last, labels)) for labels in found]
+    candidates = [*found, *both, start]
+    if any(labels.any() for labels in found):
+        candidates = [labels for labels in candidates if labels.any()]
     best = min(candidates, key=lambda labels: measured(graph, labels).bits)
     labels = compact(connected(graph, best, may_be_alone=not parameters.search))[0]
-    return labels, afresh and not np.array_equal(labels, compact(start)[0])
+    return labels, bool(n_searches) and not np.array_equal(labels, compact(start)[0])
 
 
 def _common_pieces(before: Labels, after: Labels) -> Labels:

@@ -8,7 +8,7 @@ from scipy.sparse import coo_array, csr_array, eye_array, hstack
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from scipy.special import gammaln
 
-from stream_icd.core.arrays import AnyLabels, compact
+from stream_icd.core.arrays import AnyLabels, as_labels
 from stream_icd.core.errors import BadSettings
 
 _MOST_ROUNDS = 30
@@ -27,7 +27,7 @@ def of_known(truth: AnyLabels, labels: AnyLabels) -> tuple[AnyLabels, AnyLabels]
 
 def _contingency(truth: AnyLabels, labels: AnyLabels) -> csr_array:
     """Counts (K_truth, K_found) of nodes in both communities; no row and no column is empty."""
-    rows, columns = compact(truth), compact(labels)
+    rows, columns = as_labels(truth), as_labels(labels)
     if len(rows) != len(columns):
         raise BadSettings(
             f"the two partitions must be of the same nodes, not {len(rows)} and {len(columns)}"
@@ -102,7 +102,7 @@ def _most_in_agreement(counts: csr_array) -> int:
             break
     if not len(shared):
         return n_agreeing
-    rest = coo_array((shared + 1, (compact(rows), compact(columns))))
+    rest = coo_array((shared + 1, (as_labels(rows), as_labels(columns))))
     n_rows = int(rest.shape[0])
     padded = hstack([rest, eye_array(n_rows, dtype=np.int64)], format="csr")
     rows, columns = min_weight_full_bipartite_matching(padded, maximize=True)

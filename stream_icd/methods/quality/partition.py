@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from scipy.special import gammaln, xlogy
 
-from stream_icd.core.arrays import NOBODY, AnyLabels, Floats, Ids, compact
+from stream_icd.core.arrays import NOBODY, AnyLabels, Floats, Ids, as_labels
 from stream_icd.core.errors import BadSettings
 
 _SPLITS = 2
@@ -44,7 +44,7 @@ class CommunityWeights(NamedTuple):
         if not issparse(adjacency) or adjacency.format != "csr":
             kind = type(adjacency).__name__
             raise BadSettings(f"adjacency must be a sparse CSR array, not {kind}")
-        labels = compact(communities)
+        labels = as_labels(communities)
         if adjacency.shape != (len(labels), len(labels)):
             raise BadSettings(
                 f"{len(labels)} communities' labels need an adjacency of as many rows and columns, "
@@ -148,7 +148,7 @@ def description_length(adjacency: csr_array, communities: AnyLabels) -> float:
     """
     weights = CommunityWeights.of(adjacency, communities)
     has_edges = csr_array(adjacency).sum(axis=1) > 0  # (n,), also of a csr_matrix
-    sizes = np.bincount(compact(communities)[has_edges], minlength=len(weights.volume))
+    sizes = np.bincount(as_labels(communities)[has_edges], minlength=len(weights.volume))
     return weights.bits_per_edge(sizes, np.count_nonzero(adjacency.data) / 2)
 
 
@@ -241,7 +241,7 @@ class HiddenEdges:
         [2, 2]
         """
         volume, _ = CommunityWeights.of(self.visible, communities)
-        labels, total = compact(communities), volume.sum()
+        labels, total = as_labels(communities), volume.sum()
         has_visible_ends = (np.diff(self.visible.indptr) > 0)[self.ends].all(axis=0)
         weights = self.weights[has_visible_ends]
         if not weights.size:

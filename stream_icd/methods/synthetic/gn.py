@@ -9,7 +9,7 @@ import numpy as np
 
 from stream_icd.core.arrays import Ids
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_size
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_n_nodes
 
 
 def generate_gn(
@@ -46,7 +46,7 @@ def generate_gn(
 
 def check_gn(n_nodes: int, n_communities: int, **probabilities: float) -> None:
     """Raise `BadSettings` for what `generate_gn` refuses."""
-    check_size(n_nodes)
+    check_n_nodes(n_nodes)
     if not 1 <= n_communities <= n_nodes:
         raise BadSettings(f"{n_communities} communities of {n_nodes} nodes: each has at least one")
     for name, probability in probabilities.items():

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from stream_icd.core.arrays import Ids, Labels
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_size
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_n_nodes
 
 _Degrees = Ids
 
@@ -55,7 +55,7 @@ class LfrSettings:
     mixing: float = 0.3  # μ, the share of a node's edges that leave its community
 
     def __post_init__(self) -> None:
-        check_size(self.n_nodes)
+        check_n_nodes(self.n_nodes)
         if not 0 <= self.mixing <= 1:
             raise BadSettings(f"mixing must be in 0..1, not {self.mixing}")
         if not 1 <= self.min_community <= self.max_community:

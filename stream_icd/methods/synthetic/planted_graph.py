@@ -54,7 +54,7 @@ class PlantedGraph:
         return symmetric(low, high, np.ones(len(low)), self.n_nodes)
 
 
-def check_size(n_nodes: int) -> None:
+def check_n_nodes(n_nodes: int) -> None:
     """Raise `BadSettings` for more nodes than `_MOST_NODES`."""
     if n_nodes > _MOST_NODES:
         raise BadSettings(f"n_nodes={n_nodes} is too many; the limit is {_MOST_NODES:,}")

@@ -31,7 +31,7 @@ _MOST_CELLS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Partition:
+class NodePartition:
     """Nodes in ascending order, and the community of each."""
 
     nodes: pa.Array
@@ -40,7 +40,7 @@ class Partition:
     sizes: Ids  # (K,) members of each
 
     @classmethod
-    def by_first_node(cls, nodes: pa.Array, labels: NDArray[np.int32]) -> Partition:
+    def by_first_node(cls, nodes: pa.Array, labels: NDArray[np.int32]) -> NodePartition:
         """Number communities by their smallest node, independent of labels and order."""
         nodes, ordered = _ascending(nodes, labels)
         names, first, inverse, sizes = np.unique(
@@ -52,7 +52,7 @@ class Partition:
         return cls(nodes, rank[inverse], names[order], sizes[order])
 
     @classmethod
-    def by_name(cls, nodes: pa.Array, communities: Ids) -> Partition:
+    def by_name(cls, nodes: pa.Array, communities: Ids) -> NodePartition:
         """Number communities in the order of their stable ids."""
         nodes, ordered = _ascending(nodes, communities)
         if ordered.max(initial=0) > 10 * len(ordered):
@@ -64,7 +64,7 @@ class Partition:
         return cls(nodes, place[ordered], names, counts[names])
 
     @classmethod
-    def unpacked(cls, members: bytes) -> Partition:
+    def unpacked(cls, members: bytes) -> NodePartition:
         """Return the communities of a packed window, named by their stable ids."""
         return cls.by_name(*packed.unpacked(members))
 
@@ -72,7 +72,7 @@ class Partition:
     def n_communities(self) -> int:
         return len(self.names)
 
-    def shared_nodes(self, new: Partition) -> tuple[Ids, Ids]:
+    def shared_nodes(self, new: NodePartition) -> tuple[Ids, Ids]:
         """Return the positions of the shared nodes here and in `new`, `(n_shared,)` each.
 
         Integer ids and string ids are never equal.
@@ -81,12 +81,12 @@ class Partition:
         in_new = np.flatnonzero(at >= 0)
         return at[in_new], in_new
 
-    def agreement(self, other: Partition) -> float | None:
+    def agreement(self, other: NodePartition) -> float | None:
         """Return the NMI of two partitions on their common nodes; None if they have none."""
         rows, columns = other.shared_nodes(self)
         return nmi(other.labels[rows], self.labels[columns]) if len(rows) else None
 
-    def overlaps(self, new: Partition) -> _Overlaps:
+    def overlaps(self, new: NodePartition) -> _Overlaps:
         """Compare two windows in O(n + pairs); there is at most one pair per node."""
         rows, columns = self.shared_nodes(new)
         before, after = self.labels[rows], new.labels[columns]
@@ -100,7 +100,7 @@ class Partition:
             new_sizes=np.bincount(after, minlength=shape[1]),
         )
 
-    def no_overlaps(self, new: Partition) -> _Overlaps:
+    def no_overlaps(self, new: NodePartition) -> _Overlaps:
         """Return the overlaps of two windows that have no node in common."""
         none = np.empty(0, np.int64)
         return _Overlaps(none, none, none, np.zeros_like(self.names), np.zeros_like(new.names))
@@ -144,7 +144,7 @@ class _Overlaps:
 class Front:
     """An earlier window, compared with a new one."""
 
-    partition: Partition  # by stable id
+    partition: NodePartition  # by stable id
     between: _Overlaps  # with the communities of the new window
     away: int  # number of windows between the two
 
@@ -162,7 +162,7 @@ class Identities:
     says so: then `size_before` is 0, and it was absent for at least `away` windows.
     """
 
-    partition: Partition  # the communities
+    partition: NodePartition  # the communities
     ids: Ids
     overlap: Floats
     size_before: Ids
@@ -180,7 +180,7 @@ class TrackedHistory:
 
     recent: Sequence[CommunityEvents]  # tracked windows of the graph, oldest first
     window: Window  # the new one
-    partition: Partition  # its communities
+    partition: NodePartition  # its communities
     absence: int | None = None
     _fronts: dict[int, Front] = field(init=False, default_factory=dict)  # `replace` begins anew
 
@@ -191,7 +191,7 @@ class TrackedHistory:
         """Return the window that is `steps` windows before the last one."""
         if steps not in self._fronts:
             before = self.recent[-1 - steps]
-            old = Partition.by_name(before.nodes, before.communities)
+            old = NodePartition.by_name(before.nodes, before.communities)
             away = max(steps, missed_windows(before.window, self.window))
             near = self.absence is None or away <= self.absence
             between = (old.overlaps if near else old.no_overlaps)(self.partition)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.core.events import KINDS
+from stream_icd.core.events import EVENT_KINDS
 from stream_icd.core.printable import did_you_mean
 
 MOVED, _CONTINUED = "moved", "continued"
@@ -31,7 +31,7 @@ NUMBERS = ("bits", "size", "size_before", "overlap", "away", "parents", "childre
 _TEXTS = ("graph", "name")
 _IDS = ("community", "node")
 _FIELDS = (*NUMBERS, *_TEXTS, *_IDS)
-_CONDITIONS = (*KINDS, MOVED, *_FIELDS)
+_CONDITIONS = (*EVENT_KINDS, MOVED, *_FIELDS)
 
 _MOST_WORDS = 200
 """Of a rule, so that nested brackets never exhaust the stack."""
@@ -52,7 +52,7 @@ class Subject:
     """What a rule is asked about: an event of a community, or a node that moved.
 
     Attributes:
-        kind: one of `KINDS`, or `MOVED`.
+        kind: one of `EVENT_KINDS`, or `MOVED`.
         communities: the ids of those that take part.
         numbers: the value of each of `NUMBERS`; None if it is not known.
         among: whether one of these nodes, ids as text, takes part.
@@ -180,7 +180,7 @@ class _Parser:
 
     def _condition(self) -> _Test:
         word = self._take("a condition, such as merged or bits >= 20")
-        if word.is_(*KINDS, MOVED):
+        if word.is_(*EVENT_KINDS, MOVED):
             if word.text == MOVED:
                 self.moved = word
             self.continues = self.continues or word.text == _CONTINUED

@@ -19,9 +19,9 @@ import numpy as np
 from stream_icd.core.arrays import Ids, n_distinct
 from stream_icd.core.communities import MOST_IDS, Communities
 from stream_icd.core.errors import BadSettings, LimitExceeded
-from stream_icd.core.events import CommunityEvent, CommunityEvents, Kind
+from stream_icd.core.events import CommunityEvent, CommunityEvents, EventKind
 from stream_icd.core.times import AHEAD, missed_windows
-from stream_icd.methods.tracking.identities import Front, Identities, Partition, TrackedHistory
+from stream_icd.methods.tracking.identities import Front, Identities, NodePartition, TrackedHistory
 from stream_icd.methods.tracking.packed import PackedWindow
 
 _Tracked = TypeVar("_Tracked", CommunityEvents, PackedWindow)
@@ -110,7 +110,7 @@ def track(
     late = _late(communities, last)
     if last is not None and communities.window.end <= last.window.end:
         return late
-    partition = Partition.by_first_node(communities.nodes, communities.labels)
+    partition = NodePartition.by_first_node(communities.nodes, communities.labels)
     history = TrackedHistory(recent[-(settings.absence + 1) :], communities.window, partition)
     if last is None:
         start = first_id if revised is None else _first_id(revised)
@@ -230,7 +230,7 @@ def _of_living(
         appeared = identities.size_before[at] == 0 or identities.reappeared[at]
         if appeared:
             parents = sorted({*came, *out_of.get(community, ())})
-            came_back: Kind = "returned" if identities.reappeared[at] else "born"
+            came_back: EventKind = "returned" if identities.reappeared[at] else "born"
             yield _living(at, identities, came_back, parents=tuple(parents))
         if came:
             yield _living(at, identities, "merged", parents=came)
@@ -238,7 +238,7 @@ def _of_living(
             yield _living(at, identities, "split", children=split[community])
         if not (appeared or came or community in split):
             grown_by = identities.partition.sizes[at] - identities.size_before[at]
-            kind: Kind = "continued"
+            kind: EventKind = "continued"
             if abs(grown_by) >= change * identities.size_before[at]:
                 kind = "grown" if grown_by > 0 else "shrunk"
             yield _living(at, identities, kind)
@@ -247,7 +247,7 @@ def _of_living(
 def _living(
     at: int,
     identities: Identities,
-    kind: Kind,
+    kind: EventKind,
     parents: tuple[int, ...] = (),
     children: tuple[int, ...] = (),
 ) -> CommunityEvent:
@@ -274,7 +274,7 @@ def _of_ended(
         if community in present or (community in absorbed and community not in split):
             continue
         children = split.get(community, ())
-        kind: Kind = "split" if children else "died"
+        kind: EventKind = "split" if children else "died"
         yield CommunityEvent(kind, community, None, 0, size, children=children)
 
 

@@ -34,7 +34,7 @@ from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot, is_unordered
 
-TOO_LARGE = "k_too_large"
+K_TOO_LARGE = "k_too_large"
 """Log event for a snapshot with fewer nodes than `--k`."""
 
 _MOST_WARNINGS = 1000
@@ -168,7 +168,7 @@ class RecordDetection(Detection):
             "ms": communities.milliseconds,
         }
         if communities.k_above_nodes is not None:
-            facts[TOO_LARGE] = communities.k_above_nodes
+            facts[K_TOO_LARGE] = communities.k_above_nodes
         result = outgoing(self.settings.topic, outcome.message)
         return Processed("detected", facts, (result,), outcome.state)
 

@@ -19,7 +19,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.tracing import context_of
 from stream_icd.streaming.subscribers.seen_results import SeenResults, result_of
 from stream_icd.wire.events import decode_events, is_late
-from stream_icd.wire.message import graph_of
+from stream_icd.wire.message import graph_name_of
 
 _A_RECORD = 3000
 """Bytes of a record's Python objects and headers, about."""
@@ -85,7 +85,7 @@ class EventsTopic:
 
     def _decoded(self, record: Record) -> CommunityEvents | Forgotten:
         if record.value is None:
-            return Forgotten(graph_of(record.key, self.reader.limits, BadEvents))
+            return Forgotten(graph_name_of(record.key, self.reader.limits, BadEvents))
         return self.reader.decoded(record, decode_events)
 
     def first_id(self, graph: str) -> int:

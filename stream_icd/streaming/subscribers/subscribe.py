@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings
-from stream_icd.core.events import KINDS, CommunityEvent, CommunityEvents
+from stream_icd.core.events import EVENT_KINDS, CommunityEvent, CommunityEvents
 from stream_icd.core.snapshot import Window
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS
 from stream_icd.methods.tracking.confirmation import confirmed as only_confirmed
@@ -232,10 +232,10 @@ def _kinds(event: str | Collection[str] | None) -> frozenset[str] | None:
     if event is None:
         return None
     kinds = [event] if isinstance(event, str) or not isinstance(event, Collection) else event
-    if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise BadSettings(f"unknown event {unknown[0]!r}: choose from {', '.join(KINDS)}")
+    if unknown := [kind for kind in kinds if kind not in EVENT_KINDS]:
+        raise BadSettings(f"unknown event {unknown[0]!r}: choose from {', '.join(EVENT_KINDS)}")
     if not kinds:
-        raise BadSettings(f"event={event!r} names no kind: choose from {', '.join(KINDS)}")
+        raise BadSettings(f"event={event!r} names no kind: choose from {', '.join(EVENT_KINDS)}")
     return frozenset(kinds)
 
 

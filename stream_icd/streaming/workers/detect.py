@@ -12,7 +12,7 @@ from stream_icd.core.headers import Headers
 from stream_icd.kafka.messages.records import Outcome, Processed, about
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.registry.model import VersionedModel
-from stream_icd.streaming.detection.record import TOO_LARGE, RecordDetection, warn_of_k
+from stream_icd.streaming.detection.record import K_TOO_LARGE, RecordDetection, warn_of_k
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.work import Engine, InProcess, Relay
 from stream_icd.streaming.workers.memories import Memories
@@ -87,9 +87,9 @@ class Detector(BatchStep):
             return Relay(memory, room, self._known.get(graph))
 
         for record, outcome in engine(records, first):
-            if isinstance(outcome, Processed) and TOO_LARGE in outcome.facts:
+            if isinstance(outcome, Processed) and K_TOO_LARGE in outcome.facts:
                 with about(record):
-                    warn_of_k(record.key_text, outcome.facts[TOO_LARGE], self._small_graphs)
+                    warn_of_k(record.key_text, outcome.facts[K_TOO_LARGE], self._small_graphs)
             yield record, outcome
 
     def last_resort(self, record: Record) -> Outcome | None:

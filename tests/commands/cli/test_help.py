@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from consumers.archive import Kinds
 from stream_icd.commands.cli.main import _BuiltIn, _Consumers, app
-from stream_icd.history.files import KINDS
+from stream_icd.history.files import FILE_KINDS
 from tests.command_lines import all_commands, arguments_of, complaint
 from tests.run_here import run_here
 
@@ -115,7 +115,7 @@ def test_the_help_of_consume_names_every_consumer() -> None:
 
 
 def test_archive_takes_every_kind_that_it_stores_by_default() -> None:
-    assert [Kind.value for Kind in Kinds] == list(KINDS)
+    assert [Kind.value for Kind in Kinds] == list(FILE_KINDS)
 
 
 def test_a_file_that_the_system_refuses_is_one_line(

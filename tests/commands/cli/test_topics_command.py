@@ -12,7 +12,7 @@ from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import TopicPartition
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.topics import EVENTS, SNAPSHOTS, create_topics, members_of
+from stream_icd.kafka.topics import EVENTS, SNAPSHOTS, create_topics, group_members
 from tests.run_here import Done, run_here
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.handlers import Calls
@@ -77,7 +77,7 @@ def test_no_graph_starts_anew_under_running_workers_which_would_undo_it(
     publish(broker, [OutgoingRecord(EVENTS, b"events", b"as733")])
     worker = partial(run_consumer, broker.settings(), SNAPSHOTS, group, Calls(lambda _: ()))
     with beside(worker) as errors:
-        wait_until(lambda: members_of(broker.settings(), group))
+        wait_until(lambda: group_members(broker.settings(), group))
         refused = topics(broker, command, "as733", status=78).stderr
     assert not errors
     assert f"group {group} still has running members: stop them first" in refused

@@ -15,7 +15,7 @@ from stream_icd.commands.cli.replay import PastOfArchive, PastOfTopic
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Selection
-from stream_icd.history.replay.redetect import Job, Outcome, Redetection
+from stream_icd.history.replay.redetect import Redetection, ReplayJob, ReplayOutcome
 from stream_icd.history.replay.replay import HistoryResults, ReplayPlan, replay
 from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.registry.find import open_model
@@ -99,7 +99,7 @@ def replay_into(
     out: Path,
     past: PastOfTopic | PastOfArchive,
     redetection: Redetection,
-    engine: Engine[Job, Outcome] | None = None,
+    engine: Engine[ReplayJob, ReplayOutcome] | None = None,
     stop: threading.Event = threading.Event(),
 ) -> Replayed:
     jobs, first = past(redetection)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from stream_icd.core.communities import Communities
-from stream_icd.history.replay.compare import Assignment, churn, compare
+from stream_icd.history.replay.compare import LabelledNodes, churn, compare
 from tests.history.conftest import make_communities
 from tests.history.replay.conftest import make_snapshot
 
@@ -70,4 +70,4 @@ def test_churn_is_the_share_of_common_nodes_that_moved() -> None:
     assert churn(earlier, replace(later, labels=moved)) == pytest.approx(0.1)
     fewer = replace(later, nodes=later.nodes.slice(3), labels=later.labels[3:])
     assert churn(earlier, fewer) == 0.0
-    assert churn(Assignment(earlier.nodes[:3], earlier.labels[:3]), fewer) is None
+    assert churn(LabelledNodes(earlier.nodes[:3], earlier.labels[:3]), fewer) is None

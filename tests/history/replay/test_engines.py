@@ -20,7 +20,7 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
 from stream_icd.history.archive import Archive
 from stream_icd.history.replay.ray_engine import RayActors, _connected
-from stream_icd.history.replay.redetect import Job, Outcome, Redetection
+from stream_icd.history.replay.redetect import Redetection, ReplayJob, ReplayOutcome
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.execution.processes import in_processes
 from stream_icd.streaming.execution.work import Engine, InProcess, Relay
@@ -56,7 +56,7 @@ def cluster(killed: Path) -> Iterator[str]:
     running.shutdown()  # type: ignore[no-untyped-call]
 
 
-Make = Callable[[Redetection], Engine[Job, Outcome]]
+Make = Callable[[Redetection], Engine[ReplayJob, ReplayOutcome]]
 
 
 @pytest.fixture
@@ -70,11 +70,11 @@ def make_engine(name: str, request: pytest.FixtureRequest, model_folder: Path) -
     return InProcess
 
 
-def jobs(archive: Store) -> list[Job]:
-    return [Job.of_archived(archive.uri, noted) for noted in Archive(archive).windows()]
+def jobs(archive: Store) -> list[ReplayJob]:
+    return [ReplayJob.of_archived(archive.uri, noted) for noted in Archive(archive).windows()]
 
 
-def found_in(outcomes: Iterable[tuple[Job, Outcome]]) -> list[str]:
+def found_in(outcomes: Iterable[tuple[ReplayJob, ReplayOutcome]]) -> list[str]:
     """Fingerprints of what was found."""
     return [fingerprint(outcome) for _, outcome in outcomes if isinstance(outcome, Message)]
 
@@ -111,7 +111,7 @@ def test_replayed_is_streamed_to_the_bit_up_to_a_file_that_is_damaged(
 class Deadly(Redetection):
     """One snapshot takes all memory, so that the system kills who works on it."""
 
-    def __call__(self, job: Job) -> Outcome:
+    def __call__(self, job: ReplayJob) -> ReplayOutcome:
         if job.snapshot_id == "past/2":
             os.kill(os.getpid(), signal.SIGKILL)
         return super().__call__(job)
@@ -140,7 +140,7 @@ def test_actors_hand_on_the_memory_of_a_graph(
 class DeadlyTwice(Redetection):
     """The first and the second that work on one snapshot are killed."""
 
-    def __call__(self, job: Job) -> Outcome:
+    def __call__(self, job: ReplayJob) -> ReplayOutcome:
         killed = Path(os.environ["ICD_TEST_KILLED"])
         if job.snapshot_id == "past/2" and len(list(killed.iterdir())) < 2:
             (killed / str(os.getpid())).touch()

@@ -14,9 +14,9 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.archiver import Archiver
-from stream_icd.history.compaction import compact
+from stream_icd.history.compaction import compact_archive
 from stream_icd.history.export import export
-from stream_icd.history.files import Kind
+from stream_icd.history.files import FileKind
 from stream_icd.history.replay.redetect import Redetection
 from stream_icd.history.replay.smooth import smoothing_engine
 from stream_icd.kafka.connect import connect
@@ -63,7 +63,7 @@ class Stream:
             admin.move_group(self.topic, {TopicPartition(SNAPSHOTS, 0): self.n_sent})
         Memories(self.broker.settings(), self.topic, self.topic).forget("g")
 
-    def archive(self, kind: Kind, record: Record) -> None:
+    def archive(self, kind: FileKind, record: Record) -> None:
         assert isinstance(Archiver(Archive(self.store), kind).process(record), Processed)
 
     def archive_memory(self) -> None:
@@ -144,7 +144,7 @@ def test_the_archive_of_such_a_graph_can_be_exported_and_compacted(
             assert export(at_work.store, Selection(kind), tmp_path / f"{kind}.{form}") > 0
     listed = run_here("history", "list", at_work.store.uri, "--kind", "memory").stdout
     assert "2026-01-01 00:00 2026-01-01 00:07 8 9 " in " ".join(listed.split())
-    list(compact(at_work.store, (START + timedelta(days=1)).date()))
+    list(compact_archive(at_work.store, (START + timedelta(days=1)).date()))
     at_work.check(0)
 
 

@@ -23,7 +23,7 @@ from stream_icd.core.errors import (
 )
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection
-from stream_icd.history.replay.redetect import Job, Redetection
+from stream_icd.history.replay.redetect import Redetection, ReplayJob
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
 from stream_icd.streaming.execution.work import InProcess
@@ -235,7 +235,7 @@ def test_kill_9_of_a_replay(
     assert all(out.open(path).read() == content for path, content in before.items())
     assert len(results(out)) == N_SNAPSHOTS
     remembering = replace(redetection, settings=replace(redetection.settings, memory="auto"))
-    jobs = [Job.of_archived(archive.uri, noted) for noted in Archive(archive).windows()]
+    jobs = [ReplayJob.of_archived(archive.uri, noted) for noted in Archive(archive).windows()]
     expected = [fingerprint(outcome) for _, outcome in InProcess(remembering)(jobs)]  # type: ignore[arg-type]
     assert list(map(fingerprint, archived(out, RESULTS))) == expected
 

@@ -18,7 +18,7 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.archiver import Archiver
-from stream_icd.history.replay.redetect import Job, Outcome, Redetection
+from stream_icd.history.replay.redetect import Redetection, ReplayJob, ReplayOutcome
 from stream_icd.history.replay.smooth import smoothing_engine
 from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.messages.records import Processed
@@ -124,7 +124,7 @@ def test_each_engine_finds_what_an_uninterrupted_run_finds(
 class DeadlyOnce(Redetection):
     """One window ends its process the first time, after it has taken the memory before it."""
 
-    def __call__(self, job: Job, relay: Relay | None = None) -> Outcome:
+    def __call__(self, job: ReplayJob, relay: Relay | None = None) -> ReplayOutcome:
         sign = Path(os.environ["SIGN"])
         if job.snapshot_id == "a/2" and not sign.exists():
             sign.touch()

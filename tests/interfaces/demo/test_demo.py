@@ -26,7 +26,7 @@ from stream_icd.commands.cli.demo import _Demo, app
 from stream_icd.core.errors import BadSettings, StoreUnwritable
 from stream_icd.interfaces.demo import run as running
 from stream_icd.interfaces.demo.picture import demo_figure
-from stream_icd.interfaces.demo.results import Results, _complete_places
+from stream_icd.interfaces.demo.results import DemoResults, _complete_places
 from stream_icd.interfaces.demo.run import (
     DemoRun,
     Programs,
@@ -43,7 +43,7 @@ from tests.testbed.brokers import wait_until
 DEMO = (sys.executable, "-m", "stream_icd.commands.cli", "demo")
 
 
-def told(run: DemoRun, results: Results, story: Story | None = None, width: int = 300) -> str:
+def told(run: DemoRun, results: DemoResults, story: Story | None = None, width: int = 300) -> str:
     """The tables that are printed."""
     printed = StringIO()
     results.tell(Console(file=printed, width=width), run, story)
@@ -71,7 +71,7 @@ def test_the_detector_changes_to_the_encoder_that_was_learned_from_labelled_hist
     programs = Programs(story.producers(), detect, story.consumers(), story)
     with demo_broker(tmp_path) as settings, Progress(disable=True) as progress:
         run = programs.run(settings, tmp_path, progress)
-        results = Results.of(run, settings, lambda _: pytest.fail("not asked"), "icd", story)
+        results = DemoResults.of(run, settings, lambda _: pytest.fail("not asked"), "icd", story)
     assert (run.sent, len(run.arrivals), run.lost, run.dead_letters) == (20, 20, 0, 0)
     change, *later = run.model_changes
     assert change == story.learn_at, "the producer waits for the model"

@@ -22,7 +22,7 @@ from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import snapshot_from_pairs
 from stream_icd.interfaces.demo.picture import _happened, demo_figure, draw_story
-from stream_icd.interfaces.demo.results import _ALONE, FoundSeries, Results, _complete_places
+from stream_icd.interfaces.demo.results import _ALONE, DemoResults, FoundSeries, _complete_places
 from stream_icd.interfaces.demo.run import DemoRun, _Arrival
 from stream_icd.interfaces.view.alluvial import COLOURS, _Bands, _Label, _places_of_labels, _stack
 from stream_icd.interfaces.view.panels.community_map import community_layout
@@ -53,7 +53,7 @@ def run_of(found: Sequence[Communities]) -> DemoRun:
 
 def results_from(
     found: Sequence[Communities], *, truth: bool = False, alone: Sequence[Communities] = ()
-) -> Results:
+) -> DemoResults:
     """What is drawn of results; with a truth, they agree with it, and those `alone` do not."""
     complete = [found[at] for at in _complete_places([len(result.nodes) for result in found])]
     last, n = complete[-1], len(found) * truth
@@ -61,7 +61,7 @@ def results_from(
         last.nodes[:-1], last.nodes[1:], graph="g", id=last.snapshot_id, window=last.window
     )
     compared = {_ALONE: FoundSeries(follow(alone), [0.4] * n)} if alone else {}
-    return Results([], path, FoundSeries(follow(complete), [1.0] * n), compared)
+    return DemoResults([], path, FoundSeries(follow(complete), [1.0] * n), compared)
 
 
 def drawn(n: int = 6, *, truth: bool = True, memory: bool = False) -> Figure:

@@ -14,8 +14,8 @@ from stream_icd.interfaces.view.panels.community_map import (
     _MOST_BY_FORCE,
     _MOST_EDGES,
     _MOST_NODES,
+    node_places,
     opened,
-    places,
     quotient,
 )
 from stream_icd.interfaces.view.panels.queries import NothingSeen
@@ -68,9 +68,11 @@ def test_discs_keep_their_places_from_window_to_window() -> None:
         everything.add(window(hour, labels), ORIGIN)
         discs = asked.map({})["communities"]
         size = max(abs(disc["x"]) + disc["r"] for disc in discs)
-        places = {disc["id"]: complex(disc["x"], disc["y"]) for disc in discs}
-        moved += [abs(places[id] - before[id]) / size for id in places.keys() & before.keys()]
-        before = places
+        node_places = {disc["id"]: complex(disc["x"], disc["y"]) for disc in discs}
+        moved += [
+            abs(node_places[id] - before[id]) / size for id in node_places.keys() & before.keys()
+        ]
+        before = node_places
     assert np.median(moved) < 0.05
 
 
@@ -109,7 +111,7 @@ def placed(x: Any, y: Any, crs: str = "", before: Any = None) -> dict[str, Any]:
     """The map of a window whose nodes are here."""
     one = only(np.arange(len(x)) % 4)
     coordinates = Coordinates(np.array(x, float), np.array(y, float), crs)
-    return places(one, Cliques().read(one), coordinates, before)
+    return node_places(one, Cliques().read(one), coordinates, before)
 
 
 def test_the_frame_stays_while_most_nodes_are_inside_and_any_spread_gives_numbers() -> None:

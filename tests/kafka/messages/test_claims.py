@@ -32,7 +32,7 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
 from stream_icd.history.archiver import Archiver
-from stream_icd.history.replay.redetect import Job
+from stream_icd.history.replay.redetect import ReplayJob
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.messages.claims import Claim, ClaimCheck, ClaimSettings, MessageReader
 from stream_icd.kafka.messages.publish import publish_source
@@ -262,7 +262,7 @@ def test_an_archive_keeps_the_content_and_not_the_claim_and_a_replay_fetches_wha
     store, reader, record = open_store(str(tmp_path / "history")), MessageReader(claims), claimed(0)
     archiver = Archiver(Archive(store), "snapshots", reader)
     assert list(Runner(archiver, DeadLetterLimit()).handle([record])) == []
-    assert Job.of_record(record, reader).snapshot() == snapshot(0, **BIG)
+    assert ReplayJob.of_record(record, reader).snapshot() == snapshot(0, **BIG)
     the_object(claims).unlink()
     (noted,) = Archive(store).windows()
     assert Archive(store).read_snapshot(noted) == snapshot(0, **BIG)

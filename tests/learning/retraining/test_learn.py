@@ -22,7 +22,7 @@ from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive
 from stream_icd.learning.retraining import learn as learning
 from stream_icd.learning.retraining.gate import compare_models, score_job
-from stream_icd.learning.retraining.learn import Job, learn, learn_job
+from stream_icd.learning.retraining.learn import TrainingJob, learn, learn_job
 from stream_icd.learning.retraining.retrain import retrain
 from stream_icd.learning.retraining.settings import Retraining, Sizes
 from stream_icd.learning.retraining.state import RetrainerState
@@ -104,7 +104,7 @@ def learned(windows: Windows) -> Any:
     return learn(labelled(windows[:4]), RECIPE)
 
 
-def here(job: Job, _budget: Allowance) -> object:
+def here(job: TrainingJob, _budget: Allowance) -> object:
     return job()
 
 
@@ -320,12 +320,12 @@ def test_a_schedule_longer_than_the_budget_goes_on_with_the_next_trigger(
     add_to_archive(settings.archive, small_windows(7))
     jobs: list[partial[object]] = []
 
-    def noted(job: Job, _budget: Allowance) -> object:
+    def noted(job: TrainingJob, _budget: Allowance) -> object:
         assert isinstance(job, partial)
         jobs.append(job)
         return job()
 
-    def over(job: Job, budget: Allowance) -> object:
+    def over(job: TrainingJob, budget: Allowance) -> object:
         noted(job, budget)
         raise OverBudget("learning took more than .8 s of processor time")
 
@@ -337,7 +337,7 @@ def test_a_schedule_longer_than_the_budget_goes_on_with_the_next_trigger(
         length = int.from_bytes(content[:8], "little")
         return len(json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["history"]))
 
-    def decides(outcome: str, run: Callable[[Job, Allowance], object] = noted) -> str:
+    def decides(outcome: str, run: Callable[[TrainingJob, Allowance], object] = noted) -> str:
         decided = retrain(registry, settings, NOW, run=run)
         assert decided.outcome == outcome, decided.reason
         return decided.reason

@@ -24,10 +24,10 @@ from stream_icd.core.errors import (
 from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive
-from stream_icd.history.compaction import compact
+from stream_icd.history.compaction import compact_archive
 from stream_icd.learning.retraining import learn as learning
 from stream_icd.learning.retraining import retrain as rounds
-from stream_icd.learning.retraining.learn import Job, Made, learn_job, run_job
+from stream_icd.learning.retraining.learn import Made, TrainingJob, learn_job, run_training
 from stream_icd.learning.retraining.retrain import Decision, retrain
 from stream_icd.learning.retraining.settings import Retraining, Sizes
 from stream_icd.learning.retraining.state import (
@@ -60,7 +60,7 @@ LEARNED = Model(RECIPE.changed(name="other"), BpParameters(mixing=0.5), Model(RE
 BUDGET = Retraining("archive").budget
 
 
-def quick(job: Job, _budget: Allowance) -> object:
+def quick(job: TrainingJob, _budget: Allowance) -> object:
     """Run a job in this process; learning takes no time, and has a good result."""
     if not (isinstance(job, partial) and job.func is learn_job):
         return job()
@@ -71,7 +71,7 @@ def quick(job: Job, _budget: Allowance) -> object:
     return Made(PackedModel.of(LEARNED), learned_from)  # type: ignore[arg-type]
 
 
-def here(job: Job, _budget: Allowance) -> object:
+def here(job: TrainingJob, _budget: Allowance) -> object:
     return job()
 
 
@@ -339,7 +339,7 @@ def test_a_rollback_during_the_watch_is_not_confirmed(retrainer: Retrainer) -> N
     retrainer.round()
     retrainer.archive(7, since=3)
 
-    def rolled_back_meanwhile(job: Job, budget: Allowance) -> object:
+    def rolled_back_meanwhile(job: TrainingJob, budget: Allowance) -> object:
         retrainer.uncrown()
         return quick(job, budget)
 
@@ -354,9 +354,9 @@ def test_a_good_champion_is_confirmed_and_windows_are_compared_once_while_no_mor
     retrainer.archive(3)
     good = retrainer.crown(JOINS_ALL, GOOD)
     retrainer.round()
-    jobs: list[Job] = []
+    jobs: list[TrainingJob] = []
 
-    def counted(job: Job, budget: Allowance) -> object:
+    def counted(job: TrainingJob, budget: Allowance) -> object:
         jobs.append(job)
         return quick(job, budget)
 
@@ -377,7 +377,7 @@ def test_a_watch_that_cannot_be_kept_is_tried_again(retrainer: Retrainer) -> Non
     retrainer.decides("not now", "watching")
     retrainer.archive(7, since=3)
 
-    def killed(_job: Job, _budget: Allowance) -> object:
+    def killed(_job: TrainingJob, _budget: Allowance) -> object:
         raise Overloaded("out of memory")
 
     assert retrainer.decides("failed", run=killed).champion == good
@@ -594,9 +594,9 @@ def test_a_model_is_learned_in_a_process_of_its_own_also_while_the_archive_is_co
 
     def merge(step: str) -> None:
         if step == "learn":
-            done.extend(compaction.windows for compaction in compact(store, NOW.date()))
+            done.extend(compaction.windows for compaction in compact_archive(store, NOW.date()))
 
-    promoted = retrainer.decides("promoted", run=run_job, on_step=merge)
+    promoted = retrainer.decides("promoted", run=run_training, on_step=merge)
     assert done == [7, 7]  # snapshots and labels
     assert promoted.champion.startswith("retrained@")
     assert open_version(retrainer.registry, promoted.champion).model.bp.resolution > 0.01
@@ -611,11 +611,11 @@ def test_learning_over_its_budget_or_killed_is_ended_and_the_champion_stays(
     retrainer.archive(7)
     retrainer.set(budget=replace(BUDGET, seconds=0.2))
     # On a busy machine, by the clock.
-    retrainer.decides("failed", "(--budget-seconds, --budget-memory)", run=run_job)
+    retrainer.decides("failed", "(--budget-seconds, --budget-memory)", run=run_training)
     assert retrainer.champion == good
     retrainer.decides("not now")  # tried again with the next windows
     with pytest.raises(Overloaded, match="the learning process ended \\(exit status 9\\)"):
-        run_job(partial(os._exit, 9), BUDGET)  # type: ignore[arg-type]
+        run_training(partial(os._exit, 9), BUDGET)  # type: ignore[arg-type]
 
 
 def test_a_training_of_the_encoder_that_was_interrupted_goes_on_with_the_same_windows(
@@ -629,7 +629,7 @@ def test_a_training_of_the_encoder_that_was_interrupted_goes_on_with_the_same_wi
     retrainer.archive(7)
     jobs: list[tuple[object, ...]] = []
 
-    def killed_after_training(job: Job, _budget: Allowance) -> object:
+    def killed_after_training(job: TrainingJob, _budget: Allowance) -> object:
         if isinstance(job, partial) and job.func is learn_job:
             jobs.append(job.args)
         result = job()

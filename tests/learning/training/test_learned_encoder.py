@@ -13,7 +13,7 @@ from stream_icd.learning.training.icd import proved_encoder
 from stream_icd.learning.training.icd.learn_edges import Effort, LabelledAdjacency, LearnedEdges
 from stream_icd.learning.training.icd.proved_encoder import (
     EncoderProof,
-    newest,
+    newest_graphs,
     with_edges,
     with_weights,
 )
@@ -116,9 +116,9 @@ def test_more_small_graphs_than_large_ones_teach() -> None:
         adjacency = csr_array(diags_array([path, path], offsets=[-1, 1]))
         return [LabelledGraph(adjacency)] * n_graphs
 
-    assert [len(newest(graphs(100, n))) for n in (0, 3, 60)] == [0, 3, 40]
-    assert len(newest(graphs(100_000, 60))) == 10
-    assert len(newest(graphs(10_001, 60))) == 20
+    assert [len(newest_graphs(graphs(100, n))) for n in (0, 3, 60)] == [0, 3, 40]
+    assert len(newest_graphs(graphs(100_000, 60))) == 10
+    assert len(newest_graphs(graphs(10_001, 60))) == 20
 
 
 @pytest.fixture(scope="module")

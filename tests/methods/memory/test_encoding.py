@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from stream_icd.core.communities import MOST_IDS
 from stream_icd.core.errors import BadMemory, LimitExceeded
 from stream_icd.methods.bp import level_graph
-from stream_icd.methods.bp.posterior import Posterior, certain_posterior, uninformed
+from stream_icd.methods.bp.level_graph import Rows
+from stream_icd.methods.bp.posterior import Posterior
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.encoding import (
     METADATA,
@@ -40,7 +41,6 @@ from stream_icd.methods.memory.memory import (
     MOST_READ_IDS,
     Hypothesis,
     Memory,
-    no_edges,
 )
 from stream_icd.methods.memory.nodes import cut, of_nodes
 from stream_icd.wire.arrow_stream import write_table
@@ -88,10 +88,10 @@ def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], credit: int) -
 @pytest.mark.parametrize(("n_nodes", "is_known"), [(5_000, True), (300_000, False)])
 def test_nodes_without_edges_take_hardly_more_than_their_ids(n_nodes: int, is_known: bool) -> None:
     nodes, seen = pa.array(range(n_nodes)), np.full(n_nodes, is_known)
-    certain = certain_posterior(np.arange(n_nodes, dtype=np.int32), mixing=0.1)
-    known = certain if is_known else uninformed(n_nodes)
+    certain = Posterior.certain(np.arange(n_nodes, dtype=np.int32), mixing=0.1)
+    known = certain if is_known else Posterior.uninformed(n_nodes)
     ids = np.arange(known.n_communities) + 7
-    alone = Hypothesis(FILTER, no_edges(n_nodes), known.likeliest)
+    alone = Hypothesis(FILTER, Rows.without_edges(n_nodes), known.likeliest)
     memory = Memory(hour(0), nodes, seen, known, ids, n_nodes + 7, hypotheses=(alone,))
     value = encode_memory(memory)
     assert decode_memory(value).n_nodes == n_nodes

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.memory.detect import Remembered, detect_window
-from stream_icd.methods.memory.horizon import FILTER, SIDE_BY_SIDE, Kind, read_horizon
+from stream_icd.methods.memory.horizon import FILTER, SIDE_BY_SIDE, HypothesisKind, read_horizon
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.quality.agreement import nmi
 from tests.methods.bp.graphs import cliques, labels_of
@@ -37,7 +37,7 @@ def after(n_windows: int, **given: object) -> Memory:
     return memory
 
 
-def leads(memory: Memory) -> Kind:
+def leads(memory: Memory) -> HypothesisKind:
     assert memory.leading is not None
     return memory.leading.kind
 

@@ -14,7 +14,7 @@ from stream_icd.core.arrays import NOBODY
 from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvents
 from stream_icd.methods.tracking import identities
-from stream_icd.methods.tracking.identities import Partition
+from stream_icd.methods.tracking.identities import NodePartition
 from tests.testbed.windows import follow, window
 
 STREAMS = st.integers(1, 24).flatmap(
@@ -71,8 +71,8 @@ def test_ids_are_unique_in_a_window_and_everybody_is_accounted_for(labels) -> No
 @settings(max_examples=40)
 def test_no_other_matching_has_more_overlap(old: list[int], new: list[int], least: float) -> None:
     nodes = pa.array(range(len(old)))
-    a = Partition.by_name(nodes, np.array(old))
-    b = Partition.by_first_node(nodes, np.array(new[: len(old)], np.int32))
+    a = NodePartition.by_name(nodes, np.array(old))
+    b = NodePartition.by_first_node(nodes, np.array(new[: len(old)], np.int32))
     found = a.overlaps(b).matched(least)
     sets = [[set(np.flatnonzero(p.labels == c)) for c in range(p.n_communities)] for p in (a, b)]
 
@@ -93,7 +93,7 @@ def test_a_long_chain_of_alike_communities_takes_no_table_of_all_their_pairs(
 ) -> None:
     monkeypatch.setattr(identities, "linear_sum_assignment", None)
     at = np.arange(20_000)
-    old, new = (Partition.by_first_node(pa.array(at), (at + shift) // 2) for shift in (0, 1))
+    old, new = (NodePartition.by_first_node(pa.array(at), (at + shift) // 2) for shift in (0, 1))
     between = old.overlaps(new)  # each community has a node of each of its two neighbours
     found = between.matched(0.3)
     matched = found[found != NOBODY]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.core.events import KINDS
+from stream_icd.core.events import EVENT_KINDS
 from stream_icd.methods.tracking.rules import (
     MOVED,
     NUMBERS,
@@ -15,7 +15,7 @@ from stream_icd.methods.tracking.rules import (
     Subject,
 )
 
-CONDITIONS = (*KINDS, MOVED, *NUMBERS, "graph", "name", "community", "node")
+CONDITIONS = (*EVENT_KINDS, MOVED, *NUMBERS, "graph", "name", "community", "node")
 SIGNS = ("<", "<=", ">", ">=", "=", "!=", "and", "or", "not", "(", ")", "7", "'")
 MOST_WORDS = 200
 FILES = {"watch.csv": frozenset(("7", "x")), "my nodes.txt": frozenset(("8",))}

@@ -31,14 +31,15 @@ from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS, create_topics
-from stream_icd.methods.bp.posterior import uninformed
+from stream_icd.methods.bp.level_graph import Rows
+from stream_icd.methods.bp.posterior import Posterior
 from stream_icd.methods.memory.encoding import (
     decode_memory,
     encode_memory,
     next_id_of,
 )
 from stream_icd.methods.memory.horizon import FILTER, Horizon
-from stream_icd.methods.memory.memory import FAR_IDS, Hypothesis, forgotten, no_edges
+from stream_icd.methods.memory.memory import FAR_IDS, Hypothesis, forgotten
 from stream_icd.methods.model import Method
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
@@ -285,8 +286,8 @@ def far_ahead(value: bytes) -> bytes:
 def of_long_names(value: bytes) -> bytes:
     """A state of 30 kB that is a table of 75 MB, as one who checks nothing may write it."""
     names = pa.array([f"{'x' * 50_000}{number:06}" for number in range(1500)])
-    nobody = uninformed(len(names))
-    filter_ = Hypothesis(FILTER, no_edges(len(names)), nobody.likeliest)
+    nobody = Posterior.uninformed(len(names))
+    filter_ = Hypothesis(FILTER, Rows.without_edges(len(names)), nobody.likeliest)
     with pytest.MonkeyPatch.context() as unchecked:
         unchecked.setattr(core_snapshot, "MOST_NODE_BYTES", 1 << 30)
         memory = replace(decode_memory(value), nodes=names, seen=np.ones(len(names), np.bool_),

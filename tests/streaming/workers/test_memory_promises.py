@@ -21,7 +21,7 @@ from stream_icd.core.errors import BadMemory, BadSettings, RecordTooLarge
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive, Selection
-from stream_icd.history.replay.redetect import Job, Redetection
+from stream_icd.history.replay.redetect import Redetection, ReplayJob
 from stream_icd.history.replay.replay import HistoryResults, ReplayPlan, replay
 from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.messages.pacing import Tempo
@@ -133,7 +133,7 @@ def test_a_replay_gives_the_same_results(case: Case, tmp_path: Path) -> None:
         Archive(store).add("snapshots", encode_snapshot(snapshot))
     settings = DetectSettings(memory="auto", method=case[0], horizon=case[1], threads=1)
     redetection, results = Redetection(MODEL, settings), HistoryResults(out)
-    jobs = [Job.of_archived(store.uri, window) for window in Archive(store).windows()]
+    jobs = [ReplayJob.of_archived(store.uri, window) for window in Archive(store).windows()]
     plan = ReplayPlan.of(jobs, results, redetection)
     replay(jobs, plan, InProcess(redetection), results, Tempo(), lambda: 0.0, Event())
     archived = Archive(out).windows(Selection("communities"))

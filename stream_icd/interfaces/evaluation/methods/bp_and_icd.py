@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import FollowedWindow, Method, Task, cpu_clock
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, FollowedWindow, Task, cpu_clock
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
@@ -84,9 +84,9 @@ def _remembering(task: Task, find: Find | None) -> FollowedWindow:
     return FollowedWindow(detected.communities, detected.memory)
 
 
-METHODS = {
-    "bp": Method(_by_bp, "ours, stream_icd.bp", k="optional", weighted=True, learn=_learn),
-    "bp-memory": Method(
+OURS = {
+    "bp": EvaluatedMethod(_by_bp, "ours, stream_icd.bp", k="optional", weighted=True, learn=_learn),
+    "bp-memory": EvaluatedMethod(
         _by_bp_remembering,
         "ours, stream_icd.memory",
         k="optional",
@@ -94,8 +94,10 @@ METHODS = {
         remembers=True,
         learn=_learn,
     ),
-    "icd": Method(by_icd, "ICD paper, algorithm 3, stream_icd.icd", k="optional", weighted=True),
-    "icd-memory": Method(
+    "icd": EvaluatedMethod(
+        by_icd, "ICD paper, algorithm 3, stream_icd.icd", k="optional", weighted=True
+    ),
+    "icd-memory": EvaluatedMethod(
         _by_icd_remembering,
         "ICD paper, algorithm 3, with stream_icd.memory",
         k="optional",

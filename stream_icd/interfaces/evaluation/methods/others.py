@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array, triu
 
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import CONVERT, Method, Task, module
+from stream_icd.interfaces.evaluation.method import CONVERT, EvaluatedMethod, Task, module
 
 _INSTALL = "pip install 'stream-icd[evaluate]'"
 
@@ -75,7 +75,7 @@ def _leiden(task: Task) -> Labels:
     return search_resolution(run, task.n_communities)[0]
 
 
-def graph_of(adjacency: csr_array) -> Any:
+def networkit_graph(adjacency: csr_array) -> Any:
     """The NetworKit graph of an adjacency, with its weights."""
     import networkit
 
@@ -91,13 +91,13 @@ def _by_networkit(algorithm: Callable[[Any, Any], Any], task: Task) -> Labels:
     networkit.setNumberOfThreads(1)  # else processor time is not that on an idle core
     networkit.setSeed(task.seed, False)
     with task.stage(CONVERT):
-        graph = graph_of(task.adjacency)
+        graph = networkit_graph(task.adjacency)
     partition = algorithm(networkit.community, graph).run().getPartition()
     return np.unique(partition.getVector(), return_inverse=True)[1].astype(np.int32)
 
 
-def _of_networkit(algorithm: Callable[[Any, Any], Any]) -> Method:
-    return Method(
+def _of_networkit(algorithm: Callable[[Any, Any], Any]) -> EvaluatedMethod:
+    return EvaluatedMethod(
         partial(_by_networkit, algorithm),
         "Staudt, Meyerhenke 2016; networkit",
         k="ignored",
@@ -106,8 +106,8 @@ def _of_networkit(algorithm: Callable[[Any, Any], Any]) -> Method:
     )
 
 
-METHODS = {
-    "leiden": Method(
+PEERS = {
+    "leiden": EvaluatedMethod(
         _leiden,
         "Traag, Waltman, van Eck 2019; graspologic-native",
         k="optional",

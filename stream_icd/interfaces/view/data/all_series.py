@@ -14,9 +14,9 @@ from stream_icd.core.communities import Communities, Labels
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.printable import shortened
 from stream_icd.interfaces.view.data.kept import KeptValues
-from stream_icd.interfaces.view.data.series import Identity, SeenWindow, Series, SeriesName
+from stream_icd.interfaces.view.data.series import ResultIdentity, SeenWindow, Series, SeriesName
 from stream_icd.methods.names.names import Naming
-from stream_icd.methods.tracking.identities import Partition
+from stream_icd.methods.tracking.identities import NodePartition
 from stream_icd.methods.tracking.packed import packed
 from stream_icd.streaming.dead_letters.letters import DeadLetter
 from stream_icd.wire.announcements import Announcement
@@ -87,9 +87,9 @@ class AllSeries:
         self.index = _SeriesIndex(naming)  # never waits for a window that is being tracked
         self._arrived: deque[SeriesName] = deque()  # the series of each window kept, oldest first
         self.bytes_held = 0
-        self._early_events = KeptValues[Identity, _ReadEvents](self._budget.waiting_bytes)
+        self._early_events = KeptValues[ResultIdentity, _ReadEvents](self._budget.waiting_bytes)
         # Graphs whose tracking was reset, and the first result that was tracked since, if any.
-        self._reset = KeptValues[str, tuple[Identity, ...]](_MOST_ENDS)
+        self._reset = KeptValues[str, tuple[ResultIdentity, ...]](_MOST_ENDS)
         self._truth = KeptValues[tuple[str, str], bytes](self._budget.waiting_bytes)
         self._dead: deque[_SeenDeadLetter] = deque(maxlen=_MOST_DEAD_LETTERS)
         self._n_dead = 0
@@ -144,7 +144,9 @@ class AllSeries:
             published = None if decode is None else decode()
             return self._add(self._series_of(communities, origin), communities, published)
 
-    def add_events(self, identity: Identity, decode: _ReadEvents, n_bytes: int = 0) -> News | None:
+    def add_events(
+        self, identity: ResultIdentity, decode: _ReadEvents, n_bytes: int = 0
+    ) -> News | None:
         """Take a message of the events topic, for a result that is here or still to come.
 
         Until then, `decode` keeps `n_bytes` in memory.
@@ -174,11 +176,13 @@ class AllSeries:
             nodes_and_labels = packed(truth.nodes, truth.labels.astype("int64"))
             size = len(nodes_and_labels) + sum(map(sys.getsizeof, name))
             self._truth.put(name, nodes_and_labels, size)  # for results that are still to come
-            partition = Partition.by_first_node(truth.nodes, truth.labels)
+            partition = NodePartition.by_first_node(truth.nodes, truth.labels)
             return [
                 News(
                     series.name,
-                    series.agree(place, Partition.unpacked(window.members).agreement(partition)),
+                    series.agree(
+                        place, NodePartition.unpacked(window.members).agreement(partition)
+                    ),
                 )
                 for series in self.index.of_graph(truth.graph)
                 for place, window in enumerate(series.windows)
@@ -294,8 +298,8 @@ class AllSeries:
         truth = self._truth.get((communities.graph, communities.snapshot_id))
         if truth is None:
             return None
-        partition = Partition.by_first_node(communities.nodes, communities.labels)
-        return partition.agreement(Partition.unpacked(truth))
+        partition = NodePartition.by_first_node(communities.nodes, communities.labels)
+        return partition.agreement(NodePartition.unpacked(truth))
 
     def _keep_within_budget(self) -> None:
         # The window that has just come stays, even if it alone exceeds the budget.

@@ -21,7 +21,7 @@ from stream_icd.methods.tracking.confirmation import STEPS, noted, still_hold
 from stream_icd.methods.tracking.packed import PackedWindow, unpacked
 from stream_icd.methods.tracking.track import DEFAULTS, track
 
-Identity = tuple[str, str, str, str]  # graph, snapshot, model and revision of a result
+ResultIdentity = tuple[str, str, str, str]  # graph, snapshot, model and revision of a result
 
 _NAME_BYTES = 400
 """Bytes of a name in memory, measured."""
@@ -222,7 +222,7 @@ class Series:
         self.version = next(self.versions)
         return self.windows.popleft()
 
-    def place_of(self, identity: Identity) -> int | None:
+    def place_of(self, identity: ResultIdentity) -> int | None:
         """Return the place of a result among `windows`; None if it is not there."""
         newest_first = range(len(self.windows) - 1, -1, -1)  # where it usually is
         return next(

@@ -20,7 +20,7 @@ from stream_icd.core.printable import printable
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
 from stream_icd.history.archive import Archive, Selection, newest
-from stream_icd.history.files import ArchivedDay, ArchivedWindow, Kind, Received, is_compacted
+from stream_icd.history.files import ArchivedDay, ArchivedWindow, FileKind, Received, is_compacted
 from stream_icd.interfaces.view.data.all_series import AllSeries, Publish
 from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources
@@ -124,7 +124,7 @@ class _Archived:
     model: str | None = None  # with its version or without
     models: dict[str, None] = field(default_factory=dict)  # of all results, by their first one
     was_read: bool = False  # whether all that was there at first was read
-    _days: dict[tuple[Kind, str], dict[date, _Day]] = field(default_factory=dict)
+    _days: dict[tuple[FileKind, str], dict[date, _Day]] = field(default_factory=dict)
 
     def read(self, seen: AllSeries, publish: Publish, stop: Callable[[], bool]) -> int:
         """Add all results, in time order, and known communities; return how many results.
@@ -154,7 +154,7 @@ class _Archived:
         self.was_read = True
         return count
 
-    def _new(self, kind: Kind) -> Iterator[ArchivedWindow]:
+    def _new(self, kind: FileKind) -> Iterator[ArchivedWindow]:
         """Yield the windows that are new, in time order, newest revisions only."""
         chosen = replace(self.chosen, kind=kind)
         for _, of_day in groupby(Archive(self.store).partitions(chosen), key=attrgetter("day")):

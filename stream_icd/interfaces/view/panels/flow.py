@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stream_icd.core.events import CHANGES, CommunityEvent
 from stream_icd.interfaces.view.data.series import SeenWindow, for_pairs
 from stream_icd.methods.tracking.confirmation import held_for
-from stream_icd.methods.tracking.identities import Partition
+from stream_icd.methods.tracking.identities import NodePartition
 from stream_icd.methods.tracking.sentences import certainty as how_sure
 from stream_icd.methods.tracking.sentences import sentence, without_consequences
 
@@ -185,7 +185,7 @@ def _moves(
 @for_pairs
 def _ways(before: SeenWindow, after: SeenWindow) -> _Ways:
     """Return how many nodes moved from each community to each: old id, new id, nodes."""
-    old, new = Partition.unpacked(before.members), Partition.unpacked(after.members)
+    old, new = NodePartition.unpacked(before.members), NodePartition.unpacked(after.members)
     pairs = old.overlaps(new)
     return old.names[pairs.old], new.names[pairs.new], pairs.shared
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from stream_icd.core.communities import STAGES
 from stream_icd.interfaces.view.data.series import SeenWindow, for_pairs
-from stream_icd.methods.tracking.identities import Partition
+from stream_icd.methods.tracking.identities import NodePartition
 from stream_icd.wire.communities import SUMMARY
 
 _MOST_PAIRS = 40
@@ -91,7 +91,7 @@ def _disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
 
     Communities of the two windows match one to one, with the largest sum of Jaccard indices.
     """
-    of_a, of_b = Partition.unpacked(a.members), Partition.unpacked(b.members)
+    of_a, of_b = NodePartition.unpacked(a.members), NodePartition.unpacked(b.members)
     between = of_a.overlaps(of_b)
     partner = between.matched(_LEAST_ALIKE)  # (K of b,): community of a, or `NOBODY`
     matched = partner[between.new] == between.old
@@ -122,4 +122,4 @@ def _disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
 
 @for_pairs
 def _agreement(a: SeenWindow, b: SeenWindow) -> float | None:
-    return Partition.unpacked(a.members).agreement(Partition.unpacked(b.members))
+    return NodePartition.unpacked(a.members).agreement(NodePartition.unpacked(b.members))

@@ -12,7 +12,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from stream_icd.core.errors import BadSettings, StreamIcdError
-from stream_icd.core.events import CHANGES, KINDS
+from stream_icd.core.events import CHANGES, EVENT_KINDS
 from stream_icd.core.printable import shortened
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import parse_utc
@@ -20,7 +20,7 @@ from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 from stream_icd.interfaces.view.feeds.sources import Sources
-from stream_icd.interfaces.view.panels.community_map import opened, places, quotient
+from stream_icd.interfaces.view.panels.community_map import node_places, opened, quotient
 from stream_icd.interfaces.view.panels.details import (
     LOOKED_BACK,
     Past,
@@ -174,8 +174,10 @@ class Queries:
         window speak against them.
         """
         kinds = frozenset((query.get("kinds") or ",".join(CHANGES)).split(","))
-        if unknown := kinds - set(KINDS):
-            raise BadQuestion(f"kinds: {min(unknown)!r:.40} is unknown; known: {', '.join(KINDS)}")
+        if unknown := kinds - set(EVENT_KINDS):
+            raise BadQuestion(
+                f"kinds: {min(unknown)!r:.40} is unknown; known: {', '.join(EVENT_KINDS)}"
+            )
         community = _ids(query, "community", 1)
         name, windows = self.name(query), self._windows(query, MOST_WINDOWS, MOST_WINDOWS)
         older = bool(windows) and self.seen.window(name, windows[0].number - 1) is not None
@@ -243,7 +245,7 @@ class Queries:
         if snapshot.coordinates is None:
             raise NothingSeen("the snapshot does not say where its nodes are")
         drawn = self._drawn(name)
-        placed = places(window, snapshot, snapshot.coordinates, drawn.frame)
+        placed = node_places(window, snapshot, snapshot.coordinates, drawn.frame)
         drawn.frame = placed["frame"]
         return {**placed, "values": self._values(name, snapshot, placed["at"], query)}
 

@@ -121,7 +121,7 @@ def quarter(n_graphs: int) -> int:
     return max(1, n_graphs // 4)
 
 
-def newest(graphs: Sequence[LabelledGraph]) -> Sequence[LabelledGraph]:
+def newest_graphs(graphs: Sequence[LabelledGraph]) -> Sequence[LabelledGraph]:
     """The last graphs that the encoder learns from."""
     entries = np.cumsum([graph.adjacency.nnz for graph in reversed(graphs[-_MOST_NEWEST:])])
     n_small = int(np.searchsorted(entries, _MOST_ENTRIES, side="right"))
@@ -141,12 +141,12 @@ def with_edges(
     turn. Nothing is learned from fewer than two.
 
     Args:
-        taught: windows in time order; the `newest` are used.
+        taught: windows in time order; the `newest_graphs` are used.
         parent: the model before this one. If it has trained weights of the same encoder, learning
             starts from these.
         effort: of the learning; the best weights until its time is up are tried.
     """
-    n_newest = len(newest([teacher.graph for teacher in taught]))
+    n_newest = len(newest_graphs([teacher.graph for teacher in taught]))
     # Not `-n_newest`, which would be all of them for 0.
     taught = taught[len(taught) - n_newest :]
     before = None

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task, module
+from stream_icd.interfaces.evaluation.method import EvaluatedMethod, Task, module
 
 
 def halves(task: Task) -> Labels:
@@ -57,8 +57,8 @@ COMPILATION_S = 0.2
 compiled = set[int]()
 
 
-def _method(find, k="ignored", **fields) -> Method:
-    return Method(find, "a test", k=k, weighted=False, **fields)
+def _method(find, k="ignored", **fields) -> EvaluatedMethod:
+    return EvaluatedMethod(find, "a test", k=k, weighted=False, **fields)
 
 
 METHODS = {
