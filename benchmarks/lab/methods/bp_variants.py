@@ -16,7 +16,7 @@ GRAPHS = 3
 """Graphs to learn from without communities: more add little, and learning tries many settings."""
 
 
-find = bp_and_icd.OURS["bp"].find
+find = bp_and_icd.METHODS["bp"].find
 
 
 def learn_unlabelled(history: Sequence[LabelledGraph], seed: int) -> BpParameters | None:

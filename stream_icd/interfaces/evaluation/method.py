@@ -1,7 +1,7 @@
 """The contract of a method: a function that finds communities, and what is to be known of it.
 
 To add a method, write a file in `stream_icd/interfaces/evaluation/methods/` or
-`benchmarks/lab/methods/` that defines `METHODS`, a `EvaluatedMethod` by name;
+`benchmarks/lab/methods/` that defines `METHODS`, an `EvaluatedMethod` by name;
 `benchmarks/lab/tests/test_method_contract.py` finds and tests it. Importing the file must not
 import the method's library.
 """

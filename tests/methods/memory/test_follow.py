@@ -13,6 +13,7 @@ from stream_icd.methods.memory.detect import Remembered, detect_window
 from stream_icd.methods.memory.horizon import FILTER, SIDE_BY_SIDE, HypothesisKind, read_horizon
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.weighing import Weighing
 from tests.methods.bp.graphs import cliques, labels_of
 from tests.methods.memory.streams import hour
 
@@ -70,7 +71,7 @@ def test_the_hypothesis_that_leads_and_since_when_is_known() -> None:
 class Knowing:
     """Weights edges by what is known of the cliques; stands in for a trained encoder."""
 
-    parameters = BpParameters.as_weighted(0.0)
+    parameters, level = BpParameters.as_weighted(0.0), Weighing.level
 
     def __init__(self, across: float, *, leads: bool = False) -> None:
         self.across, self.leads = across, leads

@@ -84,7 +84,7 @@ def _remembering(task: Task, find: Find | None) -> FollowedWindow:
     return FollowedWindow(detected.communities, detected.memory)
 
 
-OURS = {
+METHODS = {
     "bp": EvaluatedMethod(_by_bp, "ours, stream_icd.bp", k="optional", weighted=True, learn=_learn),
     "bp-memory": EvaluatedMethod(
         _by_bp_remembering,

@@ -106,7 +106,7 @@ def _of_networkit(algorithm: Callable[[Any, Any], Any]) -> EvaluatedMethod:
     )
 
 
-PEERS = {
+METHODS = {
     "leiden": EvaluatedMethod(
         _leiden,
         "Traag, Waltman, van Eck 2019; graspologic-native",
