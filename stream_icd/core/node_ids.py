@@ -115,7 +115,7 @@ def _without_hidden(texts: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(texts.type, len(texts), parts, texts.null_count)
 
 
-def plain_columns(table: pa.Table, check_views: Callable[[int], None] = lambda _: None) -> pa.Table:
+def plain_columns(table: pa.Table, check_views: Callable[[int], None] | None = None) -> pa.Table:
     """Return a table from outside with `values_of` categories, and `string` for `string_view`.
 
     Calls `check_views` with the bytes of text in views before it writes these out: many views may
@@ -125,8 +125,9 @@ def plain_columns(table: pa.Table, check_views: Callable[[int], None] = lambda _
     for at, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(at, field.name, values_of(table.column(at)))
-    views = [column for column in table.columns if pa.types.is_string_view(column.type)]
-    check_views(sum(map(_text_bytes, views)))
+    if check_views is not None:
+        views = (column for column in table.columns if pa.types.is_string_view(column.type))
+        check_views(sum(map(_text_bytes, views)))
     return _without_views(table)
 
 

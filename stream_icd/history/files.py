@@ -41,6 +41,9 @@ _Content = TypeVar("_Content")
 FileKind = Literal["snapshots", "labels", "communities", "events", "memory"]
 FILE_KINDS: tuple[FileKind, ...] = get_args(FileKind)
 
+SnapshotName = tuple[str, str]
+"""Graph and snapshot id."""
+
 _COMPACTED = "compacted-"
 _FOOTER, _FOOTER_CRC = b"stream_icd", b"stream_icd_crc32"
 _NO_FOOTER = (pa.ArrowException, OSError, LookupError, ValueError, TypeError, RecursionError)
@@ -170,14 +173,14 @@ class ArchivedWindow:
         )
 
     @property
-    def name(self) -> tuple[str, str]:
+    def name(self) -> SnapshotName:
         """The key that a snapshot, its labels, its results and its memory have in common."""
         return self.partition.graph, self.identity.snapshot_id
 
     @staticmethod
     def merged_file(windows: Iterable[ArchivedWindow]) -> str:
         """Return the name of the merged file of windows; equal windows give equal names."""
-        merged = sorted((noted.identity, noted.received) for noted in windows)
+        merged = sorted((window.identity, window.received) for window in windows)
         text = "\n".join(f"{_text(identity)} {received}" for identity, received in merged)
         return f"{_COMPACTED}{_digest(text)}.parquet"
 
@@ -291,7 +294,7 @@ def to_parquet(windows: Sequence[ArchivedWindow], rows: Iterable[pa.Table]) -> p
     The same windows give the same bytes. Rows are taken one window at a time. Pages and footer have
     checksums, since most changed bits would change values only.
     """
-    footer = json.dumps([_to_json(noted) for noted in windows]).encode()
+    footer = json.dumps([_to_json(window) for window in windows]).encode()
     sink, tables = pa.BufferOutputStream(), iter(rows)
     first = next(tables)
     schema = first.schema.with_metadata({_FOOTER: footer, _FOOTER_CRC: _crc(footer)})
@@ -321,10 +324,10 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
         text, crc = footer.metadata[_FOOTER], footer.metadata.get(_FOOTER_CRC)
         if crc not in (None, _crc(text)):  # other programs may write none
             raise ValueError("the checksum of its footer is wrong")
-        noted = json.loads(text)
-        sizes = [footer.row_group(at).total_byte_size for at in range(len(noted))]
-        windows = [_from_json(window, path, at, schema, sizes) for at, window in enumerate(noted)]
-        has_times = all("received" in window for window in noted)
+        entries = json.loads(text)
+        sizes = [footer.row_group(at).total_byte_size for at in range(len(entries))]
+        windows = [_from_json(entry, path, at, schema, sizes) for at, entry in enumerate(entries)]
+        has_times = all("received" in entry for entry in entries)
     except (FileNotFoundError, MemoryError):
         raise
     except _NO_FOOTER as error:
@@ -361,50 +364,50 @@ def _belongs(path: str, windows: Sequence[ArchivedWindow], *, named_by_times: bo
     The name of a merged file depends on when its windows were received, but in the first version.
     """
     folder, _, name = path.rpartition("/")
-    if not windows or any(noted.partition.folder != folder for noted in windows):
+    if not windows or any(window.partition.folder != folder for window in windows):
         return False
     if not is_compacted(path):
-        return [noted.identity.file for noted in windows] == [name]
+        return [window.identity.file for window in windows] == [name]
     return not named_by_times or ArchivedWindow.merged_file(windows) == name
 
 
-def _to_json(noted: ArchivedWindow) -> dict[str, Any]:
+def _to_json(window: ArchivedWindow) -> dict[str, Any]:
     return {
-        "graph": noted.partition.graph,
-        "snapshot_id": noted.identity.snapshot_id,
-        "model": noted.identity.model,
-        "revision": noted.identity.revision,
-        "received": noted.received,
-        "window_start": noted.window.start.isoformat(),
-        "window_end": noted.window.end.isoformat(),
-        "rows": noted.rows,
-        "columns": noted.columns,
+        "graph": window.partition.graph,
+        "snapshot_id": window.identity.snapshot_id,
+        "model": window.identity.model,
+        "revision": window.identity.revision,
+        "received": window.received,
+        "window_start": window.window.start.isoformat(),
+        "window_end": window.window.end.isoformat(),
+        "rows": window.rows,
+        "columns": window.columns,
         # Lossless for any bytes; text, the usual case, stays readable.
         "headers": [
-            [name, value.decode("utf-8", "surrogateescape")] for name, value in noted.headers
+            [name, value.decode("utf-8", "surrogateescape")] for name, value in window.headers
         ],
-        "metadata": dict(noted.metadata),
+        "metadata": dict(window.metadata),
     }
 
 
 def _from_json(
-    noted: dict[str, Any], path: str, row_group: int, schema: str, sizes: Sequence[int]
+    entry: dict[str, Any], path: str, row_group: int, schema: str, sizes: Sequence[int]
 ) -> ArchivedWindow:
-    start, end = (datetime.fromisoformat(noted[name]) for name in ("window_start", "window_end"))
+    start, end = (datetime.fromisoformat(entry[name]) for name in ("window_start", "window_end"))
     window = Window(start, end)
-    headers = ((name, value.encode("utf-8", "surrogateescape")) for name, value in noted["headers"])
+    headers = ((name, value.encode("utf-8", "surrogateescape")) for name, value in entry["headers"])
     return ArchivedWindow(
-        partition=ArchivedDay.of(cast(FileKind, path.split("/")[0]), noted["graph"], window),
+        partition=ArchivedDay.of(cast(FileKind, path.split("/")[0]), entry["graph"], window),
         # Files of the first version have neither revisions nor times.
-        identity=Identity(noted["snapshot_id"], noted["model"], noted.get("revision", "")),
+        identity=Identity(entry["snapshot_id"], entry["model"], entry.get("revision", "")),
         window=window,
-        rows=noted["rows"],
-        columns=tuple(noted["columns"]),
+        rows=entry["rows"],
+        columns=tuple(entry["columns"]),
         headers=tuple(headers),
         path=path,
         row_group=row_group,
         schema=schema,
         n_bytes=sizes[row_group],
-        received=cast(Received, tuple(noted.get("received", (0, 0)))),
-        metadata=tuple(noted.get("metadata", {}).items()),
+        received=cast(Received, tuple(entry.get("received", (0, 0)))),
+        metadata=tuple(entry.get("metadata", {}).items()),
     )

@@ -253,11 +253,15 @@ def check_that_somebody_listens(settings: KafkaSettings) -> None:
     if settings.bootstrap_servers.startswith(MEMORY_SCHEME):
         return
     if not any(map(listens, settings.servers)):
-        raise BrokerUnavailable(
-            f"no broker listens at {settings.bootstrap_servers}: start one (for a trial: "
-            "stream-icd broker), or give its address (--bootstrap-servers, or "
-            "STREAM_ICD_BOOTSTRAP_SERVERS)"
-        )
+        raise nobody_listens(settings)
+
+
+def nobody_listens(settings: KafkaSettings) -> BrokerUnavailable:
+    """Return the error of a broker that refuses connections."""
+    return BrokerUnavailable(
+        f"no broker listens at {settings.bootstrap_servers}: start one (for a trial: stream-icd "
+        "broker), or give its address (--bootstrap-servers, or STREAM_ICD_BOOTSTRAP_SERVERS)"
+    )
 
 
 def listens(server: str) -> bool:

@@ -63,7 +63,7 @@ def announce(settings: KafkaSettings, announcement: Announcement, topic: str = M
 def announcements(settings: KafkaSettings, topic: str = MODELS) -> Iterator[Announcement]:
     """Yield the announcements that the topic holds, each event once, and log what cannot be read;
     raises as `open_reader`."""
-    # A program that died before it announced a change announces it again.
+    # A program that died after it announced a change, and before it noted that, announces it again.
     yielded: set[tuple[str, str]] = set()
     with open_reader(settings, topic, until="end") as records:
         for record in records:

@@ -10,7 +10,7 @@ from stream_icd.core.errors import BadSettings, ModelNotFound
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS, champion
 from stream_icd.registry.model import VersionedModel, models_in, read_model
-from stream_icd.registry.versions import existing_folder, versions
+from stream_icd.registry.versions import existing_folder, no_version, versions
 
 
 def shipped_models() -> dict[str, Store]:
@@ -73,7 +73,7 @@ def find_model(name: str, registry: Store | None = None) -> Store:
 def find_version(registry: Store, text: str) -> str:
     """The version that a text means: a version, an alias, or a name that has one version.
 
-    Raises `ModelNotFound` if there are none or several, which the message lists; `ModelDamaged`.
+    Raises `ModelNotFound` if there are none or several, which the message lists.
     """
     if text in (CHAMPION, PREVIOUS):
         aliases = champion(registry)
@@ -82,11 +82,11 @@ def find_version(registry: Store, text: str) -> str:
             raise ModelNotFound(f"{registry.place} has no previous champion yet")
         return version
     named = _named(registry, text)
+    if not named:
+        raise no_version(registry, text)
     if len(named) > 1:
         raise ModelNotFound(f"several versions of {text!r} in {registry.place}: {', '.join(named)}")
-    (version,) = named or (text,)
-    existing_folder(registry, version)  # raises `ModelNotFound` if it is none
-    return version
+    return named[0]
 
 
 def _named(registry: Store, text: str) -> list[str]:

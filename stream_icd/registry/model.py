@@ -349,9 +349,11 @@ def _proved_on(folder: Store) -> frozenset[str]:
     These need no further check whether the model fits them. A lineage that is missing or damaged
     proves nothing.
     """
+    if not folder.exists(LINEAGE_FILE):
+        return frozenset()
     try:
         lineage = read_json(folder, LINEAGE_FILE, Lineage, LINEAGE_FORMAT)
-    except (FileNotFoundError, RegistryDamaged):
+    except RegistryDamaged:
         return frozenset()
     if lineage.gate is None or not lineage.gate.passed or lineage.data is None:
         return frozenset()

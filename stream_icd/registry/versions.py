@@ -161,14 +161,14 @@ def existing_folder(registry: Store, version: str) -> Store:
     Raises `ModelNotFound`, which lists the versions; `ModelDamaged` if it holds another recipe.
     """
     if not _VERSION.fullmatch(version) or not version_folder(registry, version).exists(RECIPE_FILE):
-        raise _no_version(registry, version)
+        raise no_version(registry, version)
     folder = version_folder(registry, version)
     if (own := version_of(folder)) != version:
         raise ModelDamaged(f"{folder.place} holds {own}: its recipe was altered")
     return folder
 
 
-def _no_version(registry: Store, text: str) -> ModelNotFound:
+def no_version(registry: Store, text: str) -> ModelNotFound:
     names = ", ".join(versions(registry)) or "none"
     return ModelNotFound(
         f"no version {text!r} in {registry.place}; it has: {names} (stream-icd models import adds "

@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 
 from stream_icd.core.communities import Communities
 from stream_icd.core.node_ids import places
+from stream_icd.history.files import SnapshotName
 from stream_icd.methods.quality.agreement import accuracy, nmi
-
-SnapshotName = tuple[str, str]
-"""Graph and snapshot id."""
 
 _Version = tuple[str, str, str]
 """Graph, model version, and `before` or `replayed`."""

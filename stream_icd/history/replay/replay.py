@@ -16,7 +16,7 @@ from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings, TopicMissing
 from stream_icd.core.store.store import Store
 from stream_icd.history.archive import Archive, Selection
-from stream_icd.history.replay.compare import SnapshotName
+from stream_icd.history.files import SnapshotName
 from stream_icd.history.replay.redetect import Redetection, ReplayJob, ReplayOutcome
 from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.messages.pacing import Tempo, paced

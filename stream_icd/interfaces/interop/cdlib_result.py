@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadInput, MissingExtra
-from stream_icd.methods.graphs.adjacency import as_named
+from stream_icd.methods.graphs.adjacency import as_named, is_graph_of
 from stream_icd.methods.graphs.labelled_graph import numbered
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ def to_cdlib(
     [['a', 'b', 'c'], ['d', 'e']]
     """
     try:
-        import networkx
         from cdlib import NodeClustering
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "cdlib":
@@ -59,8 +58,8 @@ def to_cdlib(
         raise BadInput("CDlib has no results for a graph without nodes")
     by_label, ends = np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))
     members = [part.tolist() for part in np.split(named.nodes[by_label], ends[:-1])]
-    named_igraph = hasattr(graph, "is_named") and graph.is_named()  # CDlib asks for names
-    is_theirs = named_igraph or isinstance(graph, networkx.Graph)
+    named_igraph = is_graph_of("igraph", graph) and graph.is_named()  # CDlib asks for names
+    is_theirs = named_igraph or is_graph_of("networkx", graph)
     theirs = graph if is_theirs else _networkx_graph(named.adjacency, named.nodes)
     return NodeClustering(members, theirs, "stream_icd", dict(parameters or {}), overlap=False)
 

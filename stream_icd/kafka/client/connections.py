@@ -19,7 +19,7 @@ from stream_icd.kafka.client.login import login_options
 from stream_icd.kafka.client.translate import final_reason, translate
 from stream_icd.kafka.client.workarounds import Network, mend
 from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicPartition
-from stream_icd.kafka.settings import KafkaSettings, check_that_somebody_listens, listens
+from stream_icd.kafka.settings import KafkaSettings, listens, nobody_listens
 
 # The client's default limit for one response; it requests half, but one record may be larger.
 _ANSWER_BYTES = 100_000_000
@@ -194,7 +194,7 @@ def _not_connected(
     if failure is None or not isinstance(meant, BrokerUnavailable):
         return meant
     if "ECONNREFUSED" in str(failure):
-        check_that_somebody_listens(settings)
+        return nobody_listens(settings)
     lacking = {"PLAINTEXT": "TLS or a login", "SASL_PLAINTEXT": "TLS", "SSL": "a login"}
     protocol = settings.security_protocol
     hint = ""

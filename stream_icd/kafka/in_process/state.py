@@ -297,6 +297,8 @@ class BrokerState:
     def write(self, record: OutgoingRecord, owner: Owner | None) -> None:
         """Write a record to its partition: as given, else by its key, else round robin. It is part
         of the owner's open transaction, if there is one."""
+        # First: a producer that was fenced is told so, whatever it sends.
+        transaction = None if owner is None else self._of(owner).open
         topic = self.topics.get(record.topic)
         if topic is None:
             raise TopicMissing(f"publish to {record.topic}: there is no such topic")
@@ -313,7 +315,6 @@ class BrokerState:
             raise MessageTooLarge(f"{record.size} bytes are more than the topic takes: {limit}")
         sent_ms = None if topic.spec.broker_clock else record.timestamp_ms
         now_ms = round(self._wall_clock() * 1000)
-        transaction = None if owner is None else self._of(owner).open
         log.append(record, now_ms if sent_ms is None else sent_ms, transaction)
         self.changed.notify_all()
 
