@@ -29,7 +29,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -42,7 +41,6 @@ import structlog
 from benchmarks.shared.pages.sections import write_section
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -62,7 +60,7 @@ from tests.testbed.drifting import outgoing, remembering_model, stream
 from tests.testbed.faults.ground import Ground, open_cluster_ground, open_ground, open_secure_ground
 from tests.testbed.faults.play import Outcome, Play, Program, by_graph, held, result
 from tests.testbed.fingerprint import fingerprint
-from tests.testbed.handlers import WhenDone
+from tests.testbed.handlers import StopAfter
 
 GRAPHS = 12
 # Of a run, while snapshots are sent: the rest is for the last faults to come.
@@ -354,18 +352,11 @@ def undisturbed(snapshots: Iterable[Snapshot], model: VersionedModel, group: str
 
 def _detect(settings: KafkaSettings, model: VersionedModel, group: str, count: int) -> None:
     """Run a detector in this process, until it has done that many snapshots."""
-    stop, done = threading.Event(), 0
-
-    def on_done(batch: BatchDone) -> None:
-        nonlocal done
-        done += len(batch.records)
-        if done >= count:
-            stop.set()
-
     with_memory = DetectSettings(memory="auto", group=group, threads=1)
     detector = Detector(lambda: model, with_memory, memories=Memories.open(settings, group))
     runner = Runner(detector, DeadLetterLimit())
-    run_consumer(settings, SNAPSHOTS, group, runner, stop, watchers=[WhenDone(on_done)])
+    until = StopAfter(count)
+    run_consumer(settings, SNAPSHOTS, group, runner, until.stop, watchers=[until])
 
 
 if __name__ == "__main__":

@@ -40,8 +40,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.methods.bp.known import Known
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
-from stream_icd.methods.memory.encoding import MEMORY_COLUMNS as MEMORY_COLUMNS
-from stream_icd.methods.memory.encoding import decode_memory, encode_memory
+from stream_icd.methods.memory.encoding import MEMORY_COLUMNS, decode_memory, encode_memory
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.dead_letters.box import BadRecord
@@ -49,8 +48,7 @@ from stream_icd.streaming.dead_letters.letters import DeadLetter, Retried, dead_
 from stream_icd.wire import communities as nodes_wire
 from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
-from stream_icd.wire.events import EVENT_COLUMNS as EVENT_COLUMNS
-from stream_icd.wire.events import decode_events, encode_events
+from stream_icd.wire.events import EVENT_COLUMNS, decode_events, encode_events
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.nodes import decode_known, encode_known

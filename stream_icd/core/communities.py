@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, TypeVar, cast
 
@@ -179,6 +179,28 @@ class Communities:
     def ids_of_nodes(self) -> Ids | None:
         """Stable id of each node's community, `(n_nodes,)`; None without `community_ids`."""
         return None if self.community_ids is None else self.community_ids[self.labels]
+
+    def with_communities(
+        self,
+        labels: NDArray[np.int32],
+        ids: Ids | None = None,
+        replaced: Ids | None = None,
+        nodes: pa.Array | None = None,
+    ) -> Communities:
+        """Return the result with other communities, and without what it says of its own."""
+        return replace(
+            self,
+            nodes=self.nodes if nodes is None else nodes,
+            labels=labels,
+            community_ids=ids,
+            replaced=replaced,
+            moved=None,
+            moved_bits=None,
+            probabilities=None,
+            second_ids=None,
+            second_probabilities=None,
+            levels=None,
+        )
 
     def identity(self) -> tuple[str, str, str, str]:
         """The identity of a result: `(graph, snapshot_id, model, revision)`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_args
 
@@ -64,8 +64,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        capitals = {name.upper(): value for name, value in os.environ.items()}  # in any case
-        path = init_settings().get("config_file") or capitals.get(CONFIG_FILE)
+        path = init_settings().get("config_file") or config_file(os.environ)
         table = _table(Path(path), cls.table) if path else {}
         for name in table.keys() - cls.model_fields.keys():
             raise BadSettings(
@@ -77,6 +76,11 @@ class Settings(BaseSettings):
         if path and secrets:
             _refuse_readable_by_others(Path(path), secrets)
         return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=table)
+
+
+def config_file(environment: Mapping[str, str]) -> str | None:
+    """Return the settings file that the environment names, in capitals or not."""
+    return {name.upper(): value for name, value in environment.items()}.get(CONFIG_FILE)
 
 
 def secret_in(path: Path, name: str) -> str:

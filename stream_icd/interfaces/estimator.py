@@ -26,7 +26,7 @@ from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.learning.training.bp.fitted import Fit
 from stream_icd.learning.training.icd.epochs import History
 from stream_icd.learning.training.icd.learn_edges import LearnedEdges
-from stream_icd.learning.training.icd.taught import fit_edges
+from stream_icd.learning.training.icd.taught import fit_edges, last_tenth
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.known import Known
 from stream_icd.methods.bp.level_graph import finest_level
@@ -184,7 +184,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                     f"the encoder {recipe.encoder.kind} learns from one graph and is validated on "
                     "another: give two that have edges, or no recipe, to learn the encoder edges"
                 )
-            at = len(linked) - max(1, round(len(linked) / 10))  # the last tenth validates
+            at = len(linked) - last_tenth(len(linked))
             training = train(
                 linked[:at],
                 recipe,

@@ -8,29 +8,24 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
-
 from stream_icd.core.communities import Labels
 from stream_icd.core.lineage import DataRange, Lineage
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
+from stream_icd.learning.retraining.gate import hidden_edges
 from stream_icd.learning.retraining.retrain import Decision, retrain
 from stream_icd.learning.retraining.settings import Retraining
 from stream_icd.learning.retraining.windows import Lesson
 from stream_icd.learning.training.bp.fit import fit_parameters
-from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.quality.partition import mean_hidden_edge_score
 from stream_icd.registry.aliases import champion, promote
 from stream_icd.registry.model import PackedModel
 from stream_icd.registry.versions import open_version, publish
-from stream_icd.streaming.detection.detect import detect, finding
+from stream_icd.streaming.detection.detect import finding
 from stream_icd.wire.snapshots import encode_snapshot
 
 Windows = Sequence[tuple[Snapshot, Labels | None]]
@@ -88,19 +83,10 @@ def hidden_edges_alone(windows: Windows, models: Sequence[Model]) -> list[float]
     for (snapshot, _), model in zip(windows, models, strict=True):
         key = snapshot.id, id(model)
         if key not in known:
-            known[key] = _hidden_edges(snapshot, model)
+            known[key] = hidden_edges(Lesson(snapshot), model, seed=1)
     return [
         known[snapshot.id, id(model)] for (snapshot, _), model in zip(windows, models, strict=True)
     ]
-
-
-def _hidden_edges(snapshot: Snapshot, model: Model) -> float:
-    def find(adjacency: csr_array) -> NDArray[np.int32]:
-        return detect(adjacency, model, snapshot.n_communities, seed=1, threads=1).communities
-
-    score = mean_hidden_edge_score(comparable(snapshot.adjacency()), find, seed=1)
-    assert score is not None, "a model finds communities in every graph"
-    return score
 
 
 def _detected(windows: Windows, models: Sequence[Model]) -> Iterator[Sequence[int]]:

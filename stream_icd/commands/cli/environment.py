@@ -9,7 +9,7 @@ from pathlib import Path
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.log import LogSettings
 from stream_icd.core.printable import did_you_mean
-from stream_icd.core.settings import CONFIG_FILE, ENV_PREFIX, Settings
+from stream_icd.core.settings import CONFIG_FILE, ENV_PREFIX, Settings, config_file
 from stream_icd.kafka.messages.claims import ClaimSettings
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.tracing import TraceSettings
@@ -40,12 +40,11 @@ def check_environment(environment: Mapping[str, str]) -> list[str]:
     A name close to that of a setting may be about security. Others may be of other packages, or of
     Kubernetes, which sets STREAM_ICD_PORT and the like for a service of that name.
     """
-    capitals = {name.upper(): value for name, value in environment.items()}
-    ours = [name for name in capitals if name.startswith(ENV_PREFIX)]
+    ours = [name for name in map(str.upper, environment) if name.startswith(ENV_PREFIX)]
     names = {name.removeprefix(ENV_PREFIX) for name in ours if not name.startswith(_OF_THE_TESTS)}
     settable = {name.removeprefix(ENV_PREFIX) for name in _variables()}
     warnings = _check(names, settable, f"environment variable {ENV_PREFIX}", ENV_PREFIX)
-    if path := capitals.get(CONFIG_FILE):
+    if path := config_file(environment):
         tables, in_file = {settings.table for settings in SETTINGS}, _tables(Path(path))
         for settings in SETTINGS:
             for name in settings.model_fields.keys() & in_file - tables:

@@ -102,7 +102,8 @@ def training_graphs(description: str) -> list[LabelledGraph]:
         reason = getattr(error, "format_message", error.__str__)()
         raise BadSettings(f"{description!r}: {reason}; describe graphs as\n{_FORMS}") from error
     try:
-        chosen = list(islice(graphs, limit))  # only here are rows read, and errors of them raised
+        # Only here are the rows of graphs read, and their errors raised.
+        chosen = list(islice(graphs, limit))
     except (BadRow, BadSettings) as error:
         raise type(error)(f"{error}{_way_to_give_options(kind, str(error))}") from error
     if table is not None and chosen and all(graph.labels is None for graph in chosen):

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from stream_icd.core.arrays import Ids, Labels
 from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.printable import say
@@ -152,7 +150,7 @@ def _found_alone(
     for snapshot, before in pairs:
         model, n_communities = model_of(before.model), snapshot.n_communities
         detection = detect(snapshot.adjacency(), model, n_communities, method=method)
-        yield _with_others(before, detection.communities)
+        yield before.with_communities(detection.communities)
 
 
 def _found_with_memory(pairs: _Pairs, model: Model) -> Iterator[Communities]:
@@ -161,16 +159,7 @@ def _found_with_memory(pairs: _Pairs, model: Model) -> Iterator[Communities]:
         detection = detect_remembering(snapshot, model, memory, snapshot.n_communities)
         memory = detection.memory
         ids, replaced = detection.community_ids, detection.replaced
-        yield _with_others(before, detection.communities, ids, replaced)
-
-
-def _with_others(
-    result: Communities, labels: Labels, ids: Ids | None = None, replaced: Ids | None = None
-) -> Communities:
-    """Return a result with other communities, and without what it says of its own."""
-    about_own = ("moved", "moved_bits", "probabilities", "second_ids", "second_probabilities")
-    others: dict[str, Any] = dict.fromkeys((*about_own, "levels"))
-    return replace(result, labels=labels, community_ids=ids, replaced=replaced, **others)
+        yield before.with_communities(detection.communities, ids, replaced)
 
 
 def _snapshots(settings: KafkaSettings) -> Iterator[Snapshot]:

@@ -43,7 +43,7 @@ class Evaluation:
     What a method learns and finds is within the limits, which are for each run.
     """
 
-    store: Store
+    archive: Archive
     graph: str
     before: tuple[ArchivedLesson, ...]  # windows to learn from
     evaluated: tuple[ArchivedLesson, ...]
@@ -71,14 +71,15 @@ class Evaluation:
             BadSettings: it has no such graph, or several and none was named; or all its windows are
                 far ahead.
         """
-        archived = Accumulated.look_up(Archive(store), now, graph, n_windows + n_past)
+        archive = Archive(store)
+        archived = Accumulated.look_up(archive, now, graph, n_windows + n_past)
         names = sorted({window.partition.graph for window in archived.windows})
         if archived.ahead and not names:
             raise BadSettings(
                 f"all windows of {store.place} end more than {AHEAD.days} days ahead of the clock"
             )
         if not names:
-            raise Archive(store).nothing_selected(Selection(graph=graph))
+            raise archive.nothing_selected(Selection(graph=graph))
         if len(names) > 1:
             raise BadSettings(
                 f"{store.place} holds several graphs: give --graph, of {listed(names)}"
@@ -87,7 +88,9 @@ class Evaluation:
         before = archived.windows[: -len(newest)]
         # A method that has seen edges of an evaluated window would predict those that are hidden.
         past = [window for window in before if window.window.end <= newest[0].window.start]
-        return cls(store, names[0], archived.lessons(past), archived.lessons(newest), limits, seed)
+        return cls(
+            archive, names[0], archived.lessons(past), archived.lessons(newest), limits, seed
+        )
 
     def past(self) -> list[LabelledGraph]:
         """Graphs to learn from, with their communities where all are known."""
@@ -147,8 +150,7 @@ class Evaluation:
                 run.process.end()
 
     def _read(self, archived: ArchivedLesson) -> Lesson:
-        window, labels = archived
-        return Lesson.read(Archive(self.store), window, labels)
+        return Lesson.read(self.archive, *archived)
 
     def _compared(self, bp: BpParameters) -> list[ModelComparison]:
         newest = (lesson.graph(by_labels=True) for lesson in self.newest())

@@ -104,9 +104,8 @@ class EvaluatedMethod:
     weighted: bool  # whether it uses edge weights
     remembers: bool = False  # whether it has a memory from one window to the next
     learn: Callable[[Sequence[LabelledGraph], int], Any] | None = None
-    missing: Callable[[], str | None] = lambda: (
-        None
-    )  # None if it can run here, else what to install
+    # None if it can run here, else what to install.
+    missing: Callable[[], str | None] = lambda: None
     sees_communities: bool = True
 
 

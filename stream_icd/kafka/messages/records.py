@@ -79,6 +79,11 @@ def graph_name(record: Record) -> bytes | None:
     return record.key
 
 
+def is_of(record: Record, graph: bytes | None) -> bool:
+    """Return whether a record is of this graph; None: of any, and its name is not read."""
+    return graph is None or graph_name(record) == graph
+
+
 @contextmanager
 def about(record: Record, **more: str) -> Iterator[None]:
     """Add the record's fields to all log lines in the block, including those of libraries.

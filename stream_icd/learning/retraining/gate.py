@@ -270,7 +270,7 @@ def score_job(
     for lesson, of_window in zip(windows, judged, strict=True):
         name = lesson.snapshot.graph, lesson.snapshot.id
         if name in to_score:
-            predicted = _hidden_edges(lesson, model, seed, method)
+            predicted = hidden_edges(lesson, model, seed, method)
             agreement = _nmi(lesson, of_window[0].communities) if of_window else None
             scored.append(ScoredWindow(*name, predicted, name in labelled, agreement))
     return scored
@@ -295,7 +295,7 @@ def compare_models(
     """
     models = champion, challenger
     warm = list(warm_up)
-    # Both sides are read in step, so one window at a time is in memory.
+    # Both sides are read in step, so that `tee` holds one window at most.
     lessons, windows = tee(chain(warm, lessons))
     graphs = (lesson.graph(by_labels=False) for lesson in windows)
     all_judged = judge(graphs, models, seed, cpu_clock, method, remember)
@@ -312,7 +312,7 @@ def compare_models(
                 continue
             measured.append(
                 Measured(
-                    hidden_edges=_hidden_edges(lesson, model, seed, method),
+                    hidden_edges=hidden_edges(lesson, model, seed, method),
                     seconds=judged.seconds,
                     predicted=judged.bits,
                     nmi=_nmi(lesson, judged.communities),
@@ -324,7 +324,7 @@ def compare_models(
     return paired
 
 
-def _hidden_edges(
+def hidden_edges(
     lesson: Lesson, model: Model, seed: int = 0, method: MethodChoice = "auto"
 ) -> float:
     """How well the model's communities predict hidden edges of a window, bits per edge."""

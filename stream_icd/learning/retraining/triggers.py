@@ -125,7 +125,7 @@ def _change_at(standardised: np.ndarray) -> int | None:
         rise += float(value) - mean - _TOLERANCE
         fall += float(value) - mean + _TOLERANCE
         lowest, highest = min(lowest, rise), max(highest, fall)
-        # Not within the first windows, from which mean and spread come.
+        # Not before the first windows are complete, from which mean and spread come.
         if at + 1 >= _REFERENCE and max(rise - lowest, highest - fall) > _THRESHOLD:
             return at
     return None

@@ -279,12 +279,10 @@ class _Meter:
 
     @property
     def is_running(self) -> bool:
-        if self._process is None:
-            return False
+        process = self._process
         with suppress(psutil.NoSuchProcess):
-            return bool(
-                self._process.is_running() and self._process.status() != psutil.STATUS_ZOMBIE
-            )
+            if process is not None and process.is_running():
+                return bool(process.status() != psutil.STATUS_ZOMBIE)
         return False
 
     @property

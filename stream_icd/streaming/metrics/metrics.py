@@ -14,7 +14,7 @@ from stream_icd.core.communities import ENCODER_STAGES, STAGES, EvidenceStrength
 from stream_icd.core.errors import ModelError
 from stream_icd.core.printable import shortened
 from stream_icd.kafka.delivery.handler import BatchDone, Watcher
-from stream_icd.kafka.messages.records import graph_name
+from stream_icd.kafka.messages.records import graph_name, is_of
 from stream_icd.kafka.port import is_dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.waiting import Outage
@@ -339,7 +339,7 @@ class _Loop(Watcher):
             else:
                 results.append(outgoing)
         failed = {(letter["icd_dlq_partition"], letter["icd_dlq_offset"]) for letter in letters}
-        of_graph = [record for record in batch.records if self.key in (None, graph_name(record))]
+        of_graph = [record for record in batch.records if is_of(record, self.key)]
         for record in of_graph:
             if (str(record.partition), str(record.offset)) not in failed:
                 self._snapshot(record)

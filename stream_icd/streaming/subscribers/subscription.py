@@ -178,10 +178,10 @@ class Subscription(Iterator[_Item], AsyncIterator[_Item]):
     async def __anext__(self) -> _Item:
         async with self._turn:
             self._worker = self._worker or TaskThread("subscription")
-            # Without a reference to us: the thread would keep a subscription that nobody has.
-            following = partial(next, self._items, _END)
             # What a cancelled wait requested is still awaited: its item belongs to the next one.
-            self._awaited = self._awaited or self._worker.submit(following)
+            if self._awaited is None:
+                # Without a reference to us: the thread would keep a subscription that nobody has.
+                self._awaited = self._worker.submit(partial(next, self._items, _END))
             item = await asyncio.shield(asyncio.wrap_future(self._awaited))
             self._awaited = None
         if item is _END:

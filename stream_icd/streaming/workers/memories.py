@@ -124,7 +124,7 @@ class _MemoryTopic:
         StoreUnreachable; try again.
         """
         from stream_icd.methods.memory.encoding import encode_memory, next_id_of
-        from stream_icd.methods.memory.memory import far_id, forgotten
+        from stream_icd.methods.memory.memory import Memory, far_id
 
         try:
             if record.value is None:
@@ -138,9 +138,30 @@ class _MemoryTopic:
         next_id = next_id_in(record.headers)
         if next_id is None:
             next_id = far_id(max(n_messages, place_in(record.headers).offset + 1))
-        return encode_memory(forgotten(next_id))
+        return encode_memory(Memory.forgotten(next_id))
 
-    def without_past(self, record: Record, value: bytes, read: Mapping[int, int]) -> Message:
+    def forget(self, graph: str) -> None:
+        """Make a graph start anew, in the topic; its community ids are not used again.
+
+        The new state has the place of the last snapshot that the group has read, which may be
+        later than the last remembered one: so it is known which snapshots it is for.
+
+        Raises:
+            BadSettings: the group remembers nothing of the graph; the message names those it does.
+        """
+        states, other_graphs = self.read({}, lambda name, _: name == graph)
+        if graph not in states:
+            remembered = listed(sorted(other_graphs)) or "none: name another --group"
+            raise BadSettings(
+                f"group {self.group} remembers nothing of graph {graph}; it remembers {remembered}"
+                f"{did_you_mean(graph, other_graphs)}"
+            )
+        read = positions(self.settings, SNAPSHOTS, self.group)
+        value = self.value(states[graph], max(read.values(), default=0))
+        with Publisher(self.settings) as publisher:
+            publisher.send(outgoing(self.topic, self._without_past(states[graph], value, read)))
+
+    def _without_past(self, record: Record, value: bytes, read: Mapping[int, int]) -> Message:
         """Return the state of a graph that starts anew after the snapshots that were `read`."""
         from stream_icd.methods.memory import encoding
         from stream_icd.methods.memory.memory import BEFORE_ALL
@@ -231,24 +252,10 @@ class Memories:
     def forget(self, graph: str) -> None:
         """Make a graph start anew, in the topic; its community ids are not used again.
 
-        The new state has the place of the last snapshot that the group has read, which may be
-        later than the last remembered one: so it is known which snapshots it is for.
-
         Raises:
             BadSettings: the group remembers nothing of the graph; the message names those it does.
         """
-        topic = self._topic
-        states, other_graphs = topic.read({}, lambda name, _: name == graph)
-        if graph not in states:
-            remembered = listed(sorted(other_graphs)) or "none: name another --group"
-            raise BadSettings(
-                f"group {topic.group} remembers nothing of graph {graph}; it remembers {remembered}"
-                f"{did_you_mean(graph, other_graphs)}"
-            )
-        read = positions(topic.settings, SNAPSHOTS, topic.group)
-        value = topic.value(states[graph], max(read.values(), default=0))
-        with Publisher(topic.settings) as publisher:
-            publisher.send(outgoing(topic.topic, topic.without_past(states[graph], value, read)))
+        self._topic.forget(graph)
 
     def assigned(self, partitions: Collection[int]) -> None:
         """Forget the graphs of these partitions, and read them again before they are needed."""

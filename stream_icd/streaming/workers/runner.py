@@ -17,7 +17,7 @@ import structlog
 from stream_icd.core.errors import CrashedWorker, LimitExceeded, RecordTooLarge
 from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER, BatchDone, Handler
 from stream_icd.kafka.messages.claims import ClaimCheck
-from stream_icd.kafka.messages.records import Outcome, Processed, Refused, about, graph_name
+from stream_icd.kafka.messages.records import Outcome, Processed, Refused, about, graph_name, is_of
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.tracing import GROUP, MS, Tracing
 from stream_icd.kafka.waiting import TaskThread
@@ -75,7 +75,7 @@ class Runner(Handler):
     def give_up(self, record: Record, ends: int, how: str) -> Iterator[OutgoingRecord]:
         """Yield the record's dead letter, or its outcome processed in another way."""
         self.step.begin([record])
-        if self._key not in (None, graph_name(record)):
+        if not is_of(record, self._key):
             return
         outcome = self.step.last_resort(record) if ends == GIVEN_UP_AFTER else None
         error = CrashedWorker(
@@ -101,7 +101,7 @@ class Runner(Handler):
             self._traced.published(batch)
 
     def _ours(self, records: Sequence[Record]) -> list[Record]:
-        ours = [record for record in records if self._key in (None, graph_name(record))]
+        ours = [record for record in records if is_of(record, self._key)]
         self._n_skipped += len(records) - len(ours)
         if self._n_skipped >= self._log_skipped_at:
             self._log_skipped_at = 2 * self._n_skipped  # a line for twice as many

@@ -69,7 +69,7 @@ def test_what_is_added_is_seen_once_and_only_new_files_are_opened(page: Page) ->
     assert page.look() == 2
     assert page.look() == 0
     assert len(page.opened) == 2
-    assert len(list(compact_archive(page.archive.store, date(2026, 2, 1)))) > 0
+    assert len(list(compact_archive(page.archive.archive.store, date(2026, 2, 1)))) > 0
     page.add(61)
     assert page.look() == 1, "files that are merged are not seen twice"
     assert page.hours() == ["g/0", "g/1", "g/30", "g/31", "g/60", "g/61"]
@@ -136,12 +136,12 @@ def test_what_a_store_failed_to_give_is_read_at_the_next_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     page.add(*before)
-    assert page.archive.store.is_there() == bool(before)
+    assert page.archive.archive.store.is_there() == bool(before)
     if before:
         page.look()
     page.add(*added)
     if merged:
-        list(compact_archive(page.archive.store, date(2026, 2, 1)))
+        list(compact_archive(page.archive.archive.store, date(2026, 2, 1)))
     fail_at(monkeypatch, *failing)
     for _ in failing:
         with pytest.raises(StoreUnreachable):

@@ -26,14 +26,11 @@ from stream_icd.registry.find import open_model
 from stream_icd.registry.model import About, read_card
 from stream_icd.streaming.detection.detect import detect
 from tests.run_here import run_here
-from tests.testbed.lessons import moment
+from tests.testbed.lessons import SMALL_ENCODER, moment
 from tests.testbed.object_store import new_bucket, new_folder
 
-SMALL = Recipe(
-    name="small",
-    encoder={"widths": (64, 32, 16)},
-    discriminator_widths=(16, 1),
-    schedule={"epochs": 2, "samples": 4},
+SMALL = SMALL_ENCODER.changed(
+    schedule={"samples": 4},
     losses={"rows": 100},
     data="gn:nodes=200,communities=8,p_in=0.4,graphs=10,seed=3",
 )

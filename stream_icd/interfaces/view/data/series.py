@@ -298,19 +298,7 @@ def _seen_window(
     ids, sizes = np.unique(communities, return_counts=True)
     return SeenWindow(
         number=number,
-        result=replace(
-            result,
-            nodes=packed.about.nodes,
-            labels=_NO_LABELS,
-            community_ids=None,
-            replaced=None,
-            moved=None,
-            moved_bits=None,
-            probabilities=None,
-            second_ids=None,
-            second_probabilities=None,
-            levels=None,
-        ),
+        result=result.with_communities(_NO_LABELS, nodes=packed.about.nodes),
         packed=packed,
         ids=ids,
         sizes=sizes.astype(np.int64),

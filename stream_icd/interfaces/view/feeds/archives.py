@@ -55,7 +55,7 @@ class Archives(Sources):
         archives = {}
         for store in stores:
             name = store.name if store.name and folders[store.name] == 1 else store.place
-            archives[name] = _Archived(store, name, chosen, model)
+            archives[name] = _Archived(Archive(store), name, chosen, model)
         return cls(archives, seen)
 
     def reading(self, publish: Publish) -> AbstractContextManager[object]:
@@ -89,10 +89,10 @@ class Archives(Sources):
             stop.wait(max(_LOOK_EVERY_S, seconds / _LOOK_SHARE))
 
     def read_snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
-        store, start = self.archives[name.origin].store, window.result.window.start
-        for archived in Archive(store).windows(Selection(graph=window.result.graph, start=start)):
+        archive, start = self.archives[name.origin].archive, window.result.window.start
+        for archived in archive.windows(Selection(graph=window.result.graph, start=start)):
             if archived.identity.snapshot_id == window.result.snapshot_id:
-                return Archive(store).read_snapshot(archived)
+                return archive.read_snapshot(archived)
             if archived.window.start > start:  # windows come in time order
                 break
         snapshot = printable(window.result.snapshot_id)
@@ -118,7 +118,7 @@ class _Day:
 class _Archived:
     """An archive to read: all of it, or what is chosen (its kind is not used), of one model."""
 
-    store: Store
+    archive: Archive
     origin: str  # its name on the page
     chosen: Selection = field(default_factory=Selection)
     model: str | None = None  # with its version or without
@@ -136,8 +136,8 @@ class _Archived:
             SourceNotFound: there is no archive yet.
             HistoryDamaged, StoreUnreachable: the archive cannot be read.
         """
-        if not self.was_read and not self.store.is_there():
-            raise Archive(self.store).nothing_selected(Selection("communities"))
+        if not self.was_read and not self.archive.store.is_there():
+            raise self.archive.nothing_selected(Selection("communities"))
         # Labels first: a result whose labels are there is drawn once, with its agreement.
         for truth in self._decoded(self._new("labels"), decode_labels):
             for changed in seen.know(truth):
@@ -157,7 +157,7 @@ class _Archived:
     def _new(self, kind: FileKind) -> Iterator[ArchivedWindow]:
         """Yield the windows that are new, in time order, newest revisions only."""
         chosen = replace(self.chosen, kind=kind)
-        for _, of_day in groupby(Archive(self.store).partitions(chosen), key=attrgetter("day")):
+        for _, of_day in groupby(self.archive.partitions(chosen), key=attrgetter("day")):
             unread = [window for partition in of_day for window in self._unread(partition, chosen)]
             yield from newest(sorted(unread, key=attrgetter("order")))
 
@@ -167,7 +167,7 @@ class _Archived:
         """Yield what messages hold; log those that are none of this kind."""
         limits, log = Limits(), structlog.get_logger()
         for window in archived:
-            message = Archive(self.store).read_message(window)
+            message = self.archive.read_message(window)
             # Only now: a message that the store failed to give is read at the next look. But before
             # it is decoded: one that cannot be decoded is not read again and again.
             self._note(window)
@@ -194,9 +194,7 @@ class _Archived:
         if days and max(days) - partition.day > _ONE_DAY:
             return []
         day = days.get(partition.day, _Day())
-        archived = Archive(self.store).read_partition(
-            partition, of=lambda path: path not in day.paths
-        )
+        archived = self.archive.read_partition(partition, of=lambda path: path not in day.paths)
         new = [window for window in archived if chosen.holds(window) and day.is_new(window)]
         # Not of those with new windows: `_note` counts these, after they were read.
         day.paths |= {window.path for window in archived} - {window.path for window in new}

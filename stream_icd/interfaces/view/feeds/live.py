@@ -225,7 +225,7 @@ class Live(Sources):
         if record.value is None or result in self._results:
             return
         communities = self.reader.decoded(record, decode_communities)
-        self._results.add(result)  # only now: one that cannot be decoded is tried again
+        self._results.add(result)  # only now: a sound copy may follow a bad one
         self._latest_ms = max(self._latest_ms, record.timestamp_ms)
         self._lag.detected(communities.snapshot_place)  # also of a late result
         self._publish(self.seen.add(communities, self.topics.communities))

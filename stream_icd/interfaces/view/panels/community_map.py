@@ -98,17 +98,17 @@ def opened(
     place_of[nodes] = np.arange(len(nodes))
     ends = place_of[snapshot.edges]
     shown = ends[:, (ends >= 0).all(axis=0)]
-    node_places = np.zeros((len(nodes), 2))
+    points = np.zeros((len(nodes), 2))
     for community in np.unique(of_node[nodes]).tolist():
         own = np.flatnonzero(of_node[nodes] == community)
-        node_places[own] = _place_members(degrees[nodes[own]])
+        points[own] = _place_members(degrees[nodes[own]])
     return {
         "number": window.number,
         "at": nodes.tolist(),
         "nodes": [str(name) for name in snapshot.nodes.take(nodes).to_pylist()],
         "ids": of_node[nodes].tolist(),
-        "x": node_places[:, 0].round(2).tolist(),
-        "y": node_places[:, 1].round(2).tolist(),
+        "x": points[:, 0].round(2).tolist(),
+        "y": points[:, 1].round(2).tolist(),
         "edges": shown[:, :_MOST_EDGES].T.ravel().tolist(),
         "nodes_left_out": int(members.sum()) - len(nodes),
         "edges_left_out": max(0, shown.shape[1] - _MOST_EDGES),
@@ -268,8 +268,8 @@ def _place_members(degrees: NDArray[np.int64]) -> _Points:
     """Return places around the origin, `(n, 2)`: nodes with more links lie nearer the centre."""
     rank = np.empty(len(degrees), np.int64)
     rank[np.argsort(-degrees, kind="stable")] = np.arange(len(degrees))
-    node_places: _Points = np.sqrt(rank + 0.5)[:, None] * _unit(rank * _GOLDEN_ANGLE)
-    return node_places
+    points: _Points = np.sqrt(rank + 0.5)[:, None] * _unit(rank * _GOLDEN_ANGLE)
+    return points
 
 
 def _settled(

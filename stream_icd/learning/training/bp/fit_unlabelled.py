@@ -116,7 +116,7 @@ def fit_unlabelled(graphs: Sequence[csr_array], work: FitOptions = FitOptions())
     are canonical adjacencies, at least one, with edges; `comparable` rescales their weights.
     """
     of_graph = [islice(hide_edges(comparable(graph), work.seed), _SPLITS) for graph in graphs]
-    # Graphs in turn, so that each round of halving sees all of them.
+    # Graphs in turn, so that a round has one split of many graphs, not all splits of the first.
     splits = list(chain.from_iterable(zip(*of_graph, strict=True)))
     rounds = _rounds(splits)
     remaining = choices = [_Choice(r, spread) for r in RESOLUTIONS for spread in SIZE_SPREADS]

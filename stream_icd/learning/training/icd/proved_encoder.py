@@ -26,7 +26,7 @@ from stream_icd.learning.training.icd.learn_edges import (
 )
 from stream_icd.learning.training.icd.taught import Taught
 from stream_icd.learning.training.yardstick import WARM_UP, judge
-from stream_icd.methods.bp.level_graph import rows_of
+from stream_icd.methods.bp.level_graph import Rows, rows_of
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.graphs.weights import comparable_weights
 from stream_icd.methods.icd.encoder.contract import Weights
@@ -292,7 +292,7 @@ def _scored(
     return tuple(map(_ScoredWay, models, means, map(float, np.mean(together, axis=0))))
 
 
-def _alone(teacher: Taught, model: Model, threads: int = 1) -> float:
+def _alone(teacher: Taught, model: Model, threads: int) -> float:
     """AMI, 0..1, of what a model finds in a graph by its own method, without memory."""
     moment = teacher.graph.moment
     k = None if moment is None else moment.n_communities
@@ -350,7 +350,8 @@ def _sums(windows: Sequence[Taught]) -> list[LabelledAdjacency]:
     ids = [nodes.to_numpy(zero_copy_only=False) for nodes in of_windows]
     names = np.unique(np.concatenate(ids))
     shape = len(names), len(names)
-    total, labels, sums = rows_of(csr_array(shape)), np.full(len(names), NOBODY, np.int32), []
+    total, sums = Rows.without_edges(len(names)), []
+    labels = np.full(len(names), NOBODY, np.int32)
     for window, nodes in zip(windows, ids, strict=True):
         at = np.searchsorted(names, nodes)
         entries = window.graph.adjacency.tocoo()
@@ -361,5 +362,5 @@ def _sums(windows: Sequence[Taught]) -> list[LabelledAdjacency]:
         # The sum before has its own labels.
         labels = labels.copy()
         labels[at] = np.where(window.labels >= 0, window.labels, labels[at])
-        sums.append((csr_array((total.weights, total.indices, total.indptr), shape), labels))
+        sums.append((total.adjacency(), labels))
     return sums

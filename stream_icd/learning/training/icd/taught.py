@@ -31,6 +31,11 @@ class Taught:
     by: Literal["labels", "hindsight"]
 
 
+def last_tenth(n_graphs: int) -> int:
+    """How many of these graphs validate: the last tenth, at least one."""
+    return max(1, round(n_graphs / 10))
+
+
 def fit_edges(graphs: Sequence[LabelledGraph], recipe: Recipe, threads: int = 1) -> LearnedEdges:
     """Learn the weights of the recipe's encoder, which is of kind `edges`; see `learn_edges`.
 
@@ -47,8 +52,7 @@ def fit_edges(graphs: Sequence[LabelledGraph], recipe: Recipe, threads: int = 1)
             "so there is nothing to learn from: give labels, or graphs with more edges"
         )
     pairs = [(teacher.graph.adjacency, teacher.labels) for teacher in taught]
-    n_tests = max(1, round(len(pairs) / 10))
-    at = len(pairs) - n_tests if len(pairs) > 1 else 1
+    at = len(pairs) - last_tenth(len(pairs)) if len(pairs) > 1 else 1
     return learn_edges(pairs[:at], recipe, validation=pairs[at:], effort=Effort(threads=threads))
 
 
