@@ -252,10 +252,10 @@ def _raw_text(
     if graph is None:
         yield from _raw_rows(file, on_bad_row, on_ignored, limits)
         return
-    shown_value, rows = graph
+    format_name, rows = graph
     yield rows
     if form in TEXTS:
-        on_ignored(_FORMAT, shown_value)
+        on_ignored(_FORMAT, format_name)
 
 
 def _start(file: Path) -> str:

@@ -33,7 +33,7 @@ from stream_icd.kafka.messages.records import Processed
 from stream_icd.kafka.record import Record
 from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.memory.encoding import encode_memory
-from stream_icd.methods.memory.memory import forgotten
+from stream_icd.methods.memory.memory import Memory
 from stream_icd.registry.find import open_model
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import SUMMARY, encode_communities, encode_labels
@@ -80,7 +80,7 @@ def results() -> dict[FileKind, list[Message]]:
     assert {"died", "split", "merged"} <= {e.kind for one in tracked for e in one.events}
     memory = detect_remembering(make_snapshot(0), open_model("default").model).memory
     # The second one is as `detect-anew` makes it.
-    memories = {"later": memory, one.snapshot_id: forgotten(memory.next_id)}
+    memories = {"later": memory, one.snapshot_id: Memory.forgotten(memory.next_id)}
     states = [
         MemoryState("g", one.graph, of, one.window, "m@1", "r1", "0:0", encode_memory(memory))
         for of, memory in memories.items()

@@ -22,7 +22,7 @@ from stream_icd.core.snapshot import (
     MOST_WEIGHT,
     Snapshot,
 )
-from stream_icd.methods.memory.memory import empty_memory
+from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.quality.partition import modularity, ncut
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
@@ -236,7 +236,7 @@ def test_an_id_of_a_node_has_a_limit_wherever_it_is(kind: pa.DataType) -> None:
         lambda: decoded(message, decode_snapshot, value=write_table(table)),
         lambda: Labels(*names, nodes, np.zeros(2, np.int32)),
         lambda: CommunityEvents(*names, "m", nodes, np.zeros(2, np.int64), (), 1),
-        lambda: empty_memory(DAY, nodes, 0),
+        lambda: Memory.empty(DAY, nodes, 0),
     ]
     for make in makers:
         with pytest.raises(LimitExceeded, match="4097 bytes"):

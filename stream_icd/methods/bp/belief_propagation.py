@@ -170,7 +170,7 @@ def believe(
             stay = min(float(stayed.sum()) / remembered, 1.0)
         if settled:
             break
-        # In the first sweep no node has heard yet what another one learned.
+        # The nodes that the first sweep visits early have seen only where others start.
         settled = number > 0 and n_changed <= _TOLERANCE * n_nodes
         if settled and not exact:
             break

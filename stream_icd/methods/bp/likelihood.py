@@ -95,17 +95,21 @@ def mixing_beyond_chance(graph: LevelGraph, labels: Labels, n_communities: int) 
     return float(np.clip((n_edges - within.sum()) / (n_edges - chance), 0.0, 1.0))
 
 
-def nats_saved(graph: LevelGraph, labels: Labels, unseen: LevelGraph) -> tuple[float, float]:
+def nats_saved(
+    graph: LevelGraph, labels: Labels, unseen: LevelGraph | None = None
+) -> tuple[float, float]:
     """Nats that communities save on edges which they have not seen, and the weight of these edges.
 
     docs/method.md, (10), with the mixing of these edges and labels, beyond chance. Communities that
     predict nothing save 0 nats, or a little more or less.
 
     labels: (n,) from 0 on, -1 for nodes without one, whose edges do not count.
-    unseen: the same nodes with the edges that count.
+    unseen: the same nodes with the edges that count; None: all of the graph.
     """
     n_labels = int(labels.max(initial=-1)) + 1
-    inside, volumes, edges = _among_known(unseen, graph.strengths, labels, n_labels)
+    inside, volumes, edges = _among_known(
+        graph if unseen is None else unseen, graph.strengths, labels, n_labels
+    )
     if not edges:
         return 0.0, 0.0
     shares = volumes / volumes.sum()

@@ -47,8 +47,6 @@ from stream_icd.methods.memory.memory import (
     CERTAIN,
     MOST_COUNTED,
     Memory,
-    empty_memory,
-    forgotten,
 )
 from stream_icd.methods.memory.nodes import Aligned, aligned, bounded, cost, lacks_most
 from stream_icd.methods.model import Model
@@ -183,7 +181,7 @@ def detect_window(
     check_horizon(horizon)
     if known is not None and n_communities is not None and find is None:
         raise BadSettings(KNOWN_AND_K)
-    memory = forgotten(0) if memory is None else memory
+    memory = Memory.forgotten(0) if memory is None else memory
     step = WindowStep(
         edges=rows_of(adjacency),
         nodes=widened(nodes),
@@ -201,7 +199,7 @@ def detect_window(
     if known is not None:
         step = replace(step, known=known.of(aligned.memory.nodes))
     # Before anything is found in the window: what was known predicts it.
-    nats, weight = nats_saved(aligned.level, aligned.memory.posterior.likeliest, aligned.level)
+    nats, weight = nats_saved(aligned.level, aligned.memory.posterior.likeliest)
     after = _after(step, aligned)
     named = _named(after, memory, at)
     remembered = _remembered(step, memory, after.memory, damaged)
@@ -263,7 +261,7 @@ def _start(step: WindowStep, memory: Memory, at: Ids) -> _Start:
     if memory.hypotheses and (step.find or step.parameters.stay):
         beside_memory = aligned(memory, step.nodes, at, step.edges, exponent)
     if beside_memory is None:  # they have nothing in common
-        nothing = empty_memory(step.window, step.nodes, memory.next_id)
+        nothing = Memory.empty(step.window, step.nodes, memory.next_id)
         rows = np.arange(nothing.n_nodes)
         level = level_of(step.edges.comparable(exponent))
         return _Start(step, Aligned(rows, step.edges, level, nothing), 0)
@@ -363,10 +361,8 @@ def _named(after: _After, memory: Memory, at: Ids) -> _Named:
 
     at: the place of each of its nodes in the memory before it, -1 for new ones.
     """
-    labels_after, ids_after = (
-        after.memory.posterior.likeliest[after.rows],
-        after.memory.community_ids,
-    )
+    labels_after = after.memory.posterior.likeliest[after.rows]
+    ids_after = after.memory.community_ids
     labels, k = compact(labels_after)
     ids = np.empty(k, np.int64)
     ids[labels] = ids_after[labels_after]

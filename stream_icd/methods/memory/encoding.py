@@ -39,7 +39,6 @@ from stream_icd.methods.memory.memory import (
     Hypothesis,
     Memory,
     far_id,
-    forgotten,
 )
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
@@ -199,7 +198,7 @@ def anew(value: bytes) -> bytes:
     The other one may be damaged.
     """
     next_id = next_id_of(value)
-    return encode_memory(forgotten(far_id(0) if next_id is None else next_id))
+    return encode_memory(Memory.forgotten(far_id(0) if next_id is None else next_id))
 
 
 def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:

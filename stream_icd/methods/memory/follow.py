@@ -27,7 +27,7 @@ from stream_icd.methods.bp.level_graph import (
     entries_at,
     level_of,
 )
-from stream_icd.methods.bp.likelihood import STRONG_BITS, broken, mixing_beyond_chance
+from stream_icd.methods.bp.likelihood import STRONG_BITS, broken, mixing_beyond_chance, nats_saved
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.partition import common_nodes, match_labels, measured
 from stream_icd.methods.bp.posterior import (
@@ -42,9 +42,6 @@ from stream_icd.methods.memory.judge import (
     best_sum,
     judged,
     leader_of,
-    nats_of,
-    rested,
-    served,
 )
 from stream_icd.methods.memory.memory import MOST_COUNTED, Hypothesis
 from stream_icd.methods.memory.nodes import Aligned
@@ -140,7 +137,7 @@ def follow(step: WindowStep, aligned: Aligned) -> Followed:
     if step.lacking:
         return _through_damage(step, aligned, wanted, led)
     # First of all, since labels that were found in this window have seen the edges that judge.
-    hypotheses = list(judged(wanted, led, aligned.level))
+    hypotheses = judged(wanted, led, aligned.level)
     alone = None if step.find else _alone_if_broken(step, aligned, hypotheses)
     if alone is not None:
         hypotheses = alone.hypotheses
@@ -212,7 +209,7 @@ def _alone_if_broken(
         return None
     alone = _alone(step, aligned)
     saved = -measured(level, alone.likeliest).bits * level.n_edges * log(2)
-    ahead = saved - nats_of(last.likeliest, level)
+    ahead = saved - nats_saved(level, last.likeliest)[0]
     if ahead <= STRONG_BITS * log(2):
         return None
     boosted = [
@@ -229,7 +226,7 @@ def _follow_others(
     step: WindowStep, aligned: Aligned, hypotheses: list[Hypothesis], leader: int
 ) -> tuple[list[Hypothesis], Posterior | None]:
     """Follow all but the leader; return them, and what the filter believes if it was its turn."""
-    due, filtered, rest = served(hypotheses, leader), None, 0
+    due, filtered, rest = _due(hypotheses, leader), None, 0
     leads = hypotheses[leader].kind.by
     for at, hypothesis in enumerate(hypotheses):
         if at == leader:
@@ -244,7 +241,28 @@ def _follow_others(
             rest = _rest(sought.evidence, aligned.window)
         elif _is_small(hypothesis, aligned) or (at == 0 and leads == "weighted"):
             hypotheses[at] = _search(step, aligned, hypothesis, first, 0).hypothesis
-    return rested(hypotheses, leader, rest), filtered
+    return _rested(hypotheses, leader, rest), filtered
+
+
+def _due(hypotheses: Sequence[Hypothesis], leader: int) -> set[int]:
+    """Return which of the others are followed in a window: the filter, and one sum, if due."""
+    due = [at for at, hypothesis in enumerate(hypotheses) if at != leader and not hypothesis.wait]
+    filters = [at for at in due if hypotheses[at].kind.by == "filter"]
+    sums = [at for at in due if hypotheses[at].kind.by != "filter"]
+    return {*filters, *sorted(sums, key=lambda at: hypotheses[at].n_vain)[:1]}
+
+
+def _rested(hypotheses: Sequence[Hypothesis], leader: int, rest: int) -> list[Hypothesis]:
+    """Return the hypotheses, of which all sums that follow wait so many windows at least.
+
+    So large sums are searched one after another, in windows far apart.
+    """
+    return [
+        hypothesis
+        if at == leader or hypothesis.kind.by == "filter"
+        else replace(hypothesis, wait=max(hypothesis.wait, rest))
+        for at, hypothesis in enumerate(hypotheses)
+    ]
 
 
 def _follow_filter(
@@ -269,8 +287,10 @@ def _follow_leader(
         hypotheses[leader] = replace(hypothesis, labels=posterior.likeliest)
         return posterior, False
     is_due = not (hypothesis.wait or step.lacking)
-    is_first = aligned.memory.n_windows < _N_FIRST and len(aligned.window.indices) <= _SMALL
-    n_searches = is_due * (_N_SEARCHES if is_first else 1)
+    n_searches = 0
+    if is_due:
+        is_small = len(aligned.window.indices) <= _SMALL
+        n_searches = _N_SEARCHES if is_small and aligned.memory.n_windows < _N_FIRST else 1
     sought = _search(step, aligned, hypothesis, hypotheses[0].evidence, n_searches)
     hypotheses[leader] = sought.hypothesis
     if is_due:
@@ -286,7 +306,8 @@ def _filter_takes_over(
 
     No window has judged yet, and the sum of two blurs a clear one if many nodes have moved.
     """
-    ahead = nats_of(filtered.likeliest, level) - nats_of(hypotheses[leader].labels, level)
+    saved_by_leader, _ = nats_saved(level, hypotheses[leader].labels)
+    ahead = nats_saved(level, filtered.likeliest)[0] - saved_by_leader
     if ahead <= MARGIN:
         return None
     (at,) = (at for at, hypothesis in enumerate(hypotheses) if hypothesis.kind.by == "filter")

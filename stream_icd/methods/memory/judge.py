@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stream_icd.core.arrays import NOBODY, Labels
+from stream_icd.core.arrays import NOBODY
 from stream_icd.methods.bp.level_graph import LevelGraph
 from stream_icd.methods.bp.likelihood import nats_saved
 from stream_icd.methods.memory.memory import Hypothesis
@@ -30,19 +30,12 @@ SHAKEN = 0.5
 """The others are followed at once if the leader saves less than this share of what is usual."""
 
 
-def nats_of(labels: Labels, window: LevelGraph) -> float:
-    """Return the nats that communities save on the edges of a window."""
-    return nats_saved(window, labels, window)[0] if labels.max(initial=NOBODY) >= 0 else 0.0
-
-
-def judged(
-    hypotheses: Sequence[Hypothesis], leader: int, window: LevelGraph
-) -> tuple[Hypothesis, ...]:
+def judged(hypotheses: Sequence[Hypothesis], leader: int, window: LevelGraph) -> list[Hypothesis]:
     """Return the hypotheses after their communities were compared on a window.
 
     One that saves more than the leader is followed at once.
     """
-    gains = [nats_of(hypothesis.labels, window) for hypothesis in hypotheses]
+    gains = [nats_saved(window, hypothesis.labels)[0] for hypothesis in hypotheses]
     best = best_sum(hypotheses)
     usual = (1 - _FORGETS) * hypotheses[leader].saved  # the mean gain, of a sum that fades
     shaken = hypotheses[leader].kind.by != "filter" and gains[leader] < SHAKEN * usual
@@ -60,7 +53,7 @@ def judged(
         n_vain = 0 if rises else hypothesis.n_vain
         wait = 0 if rises or shaken else max(hypothesis.wait - 1, 0)
         after.append(replace(hypothesis, saved=saved, n_vain=n_vain, wait=wait))
-    return tuple(after)
+    return after
 
 
 def best_sum(hypotheses: Sequence[Hypothesis]) -> int:
@@ -91,24 +84,3 @@ def leader_of(hypotheses: Sequence[Hypothesis], *, by_labels: bool = False) -> i
         if hypotheses[at].saved > MARGIN or len(hypotheses) == 1:
             return at
     return best_sum(hypotheses)
-
-
-def served(hypotheses: Sequence[Hypothesis], leader: int) -> set[int]:
-    """Return which of the others are followed in a window: the filter, and one sum, if due."""
-    due = [at for at, hypothesis in enumerate(hypotheses) if at != leader and not hypothesis.wait]
-    filters = [at for at in due if hypotheses[at].kind.by == "filter"]
-    sums = [at for at in due if hypotheses[at].kind.by != "filter"]
-    return {*filters, *sorted(sums, key=lambda at: hypotheses[at].n_vain)[:1]}
-
-
-def rested(hypotheses: Sequence[Hypothesis], leader: int, rest: int) -> list[Hypothesis]:
-    """Return the hypotheses, of which all sums that follow wait so many windows at least.
-
-    So large sums are searched one after another, in windows far apart.
-    """
-    return [
-        hypothesis
-        if at == leader or hypothesis.kind.by == "filter"
-        else replace(hypothesis, wait=max(hypothesis.wait, rest))
-        for at, hypothesis in enumerate(hypotheses)
-    ]

@@ -88,6 +88,23 @@ class Memory:
     credit: int = 0  # nodes that may be remembered for a window beyond their bound (`nodes`)
     model: int = 0  # `BpParameters.checksum` of what the last window was detected with
 
+    @classmethod
+    def empty(cls, window: Window, nodes: pa.Array, next_id: int) -> Memory:
+        """Return the memory of a graph of which nothing is known but which ids are used up."""
+        n_nodes = len(nodes)
+        no_ids, seen = np.empty(0, np.int64), np.ones(n_nodes, np.bool_)
+        return cls(window, nodes, seen, Posterior.uninformed(n_nodes), no_ids, next_id, n_windows=0)
+
+    @classmethod
+    def forgotten(cls, next_id: int) -> Memory:
+        """Return the memory of a graph that starts anew: no nodes, but which ids are used up.
+
+        No id may serve two communities, so the next id must be known even if what was remembered is
+        lost: the message of a state says it beside its value, and the value says it before its
+        table. If neither can be read, ids go on far above those that streams reach (`far_id`).
+        """
+        return cls.empty(BEFORE_ALL, pa.array([], pa.int64()), next_id)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", checked_ids(self.nodes))
 
@@ -148,23 +165,6 @@ class Memory:
         """How many windows the evidence is worth that leads: Σ λ^k over the windows seen."""
         decay = self.leading.kind.decay if self.leading else 0.0
         return float((1 - decay**self.n_windows) / (1 - decay))
-
-
-def empty_memory(window: Window, nodes: pa.Array, next_id: int) -> Memory:
-    """Return the memory of a graph of which nothing is known but which ids are used up."""
-    n_nodes = len(nodes)
-    no_ids, seen = np.empty(0, np.int64), np.ones(n_nodes, np.bool_)
-    return Memory(window, nodes, seen, Posterior.uninformed(n_nodes), no_ids, next_id, n_windows=0)
-
-
-def forgotten(next_id: int) -> Memory:
-    """Return the memory of a graph that starts anew: no nodes, but which ids are used up.
-
-    No id may serve two communities, so the next id must be known even if what was remembered is
-    lost: the message of a state says it beside its value, and the value says it before its table.
-    If neither can be read, ids go on far above those that streams reach (`far_id`).
-    """
-    return empty_memory(BEFORE_ALL, pa.array([], pa.int64()), next_id)
 
 
 def far_id(n_messages: int) -> int:

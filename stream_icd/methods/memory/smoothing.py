@@ -40,7 +40,7 @@ from stream_icd.methods.bp.posterior import (
 from stream_icd.methods.bp.prior import N_KEPT, Prior, trusted
 from stream_icd.methods.memory.detect import Remembered, check_given, detect_remembering
 from stream_icd.methods.memory.horizon import Horizon
-from stream_icd.methods.memory.memory import Memory, forgotten
+from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.memory.nodes import FORGOTTEN
 from stream_icd.methods.model import Model
 
@@ -93,7 +93,7 @@ def detect_smoothed(
             )
     if not snapshots:
         return []
-    forward, memories = list[Remembered](), [forgotten(0) if memory is None else memory]
+    forward, memories = list[Remembered](), [Memory.forgotten(0) if memory is None else memory]
     for snapshot, k in zip(snapshots, ks, strict=True):
         detected = detect_remembering(
             snapshot, model, memories[-1], k, horizon=horizon, seed=seed, clock=clock

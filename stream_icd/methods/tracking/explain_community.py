@@ -231,8 +231,8 @@ def _whereabouts(members: pa.Array, window: CommunityEvents) -> tuple[_Whereabou
     at = places(members, window.nodes)
     ids, counts = np.unique(window.communities[at[at >= 0]], return_counts=True)
     whereabouts = [
-        _Whereabouts(community, members)
-        for community, members in zip(ids.tolist(), counts.tolist(), strict=True)
+        _Whereabouts(community, count)
+        for community, count in zip(ids.tolist(), counts.tolist(), strict=True)
     ]
     if absent := int((at < 0).sum()):
         whereabouts.append(_Whereabouts(None, absent))

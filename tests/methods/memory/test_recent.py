@@ -12,7 +12,7 @@ import pytest
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.kafka.messages.records import Processed
 from stream_icd.methods.memory.encoding import decode_memory
-from stream_icd.methods.memory.memory import BEFORE_ALL, Memory, empty_memory, forgotten
+from stream_icd.methods.memory.memory import BEFORE_ALL, Memory
 from stream_icd.methods.memory.recent import _A_GRAPH, _MOST_KEPT, RecentMemories
 from stream_icd.streaming.detection import snapshot as detection
 from stream_icd.streaming.detection.record import RecordDetection
@@ -83,7 +83,10 @@ def test_the_longest_unused_are_dropped(room: float) -> None:
 
 
 def test_graphs_without_edges_are_dropped_too_and_ids_count_with_their_bytes() -> None:
-    for memory in (forgotten(0), empty_memory(BEFORE_ALL, pa.array(["a" * 4000, "b" * 4000]), 0)):
+    for memory in (
+        Memory.forgotten(0),
+        Memory.empty(BEFORE_ALL, pa.array(["a" * 4000, "b" * 4000]), 0),
+    ):
         recent = RecentMemories()
         assert (memory.n_bytes > 8000) == (memory.n_nodes > 0)
         for number in range(_MOST_KEPT // (_A_GRAPH + memory.n_bytes) + 1):

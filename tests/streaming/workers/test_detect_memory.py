@@ -39,7 +39,7 @@ from stream_icd.methods.memory.encoding import (
     next_id_of,
 )
 from stream_icd.methods.memory.horizon import FILTER, Horizon
-from stream_icd.methods.memory.memory import FAR_IDS, Hypothesis, forgotten
+from stream_icd.methods.memory.memory import FAR_IDS, Hypothesis, Memory
 from stream_icd.methods.model import Method
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
@@ -227,7 +227,7 @@ def test_a_refused_snapshot_does_not_change_the_memory(topic: Topic) -> None:
 
 def state_at(place: str, graph: str = "g", next_id: int = 7) -> MemoryState:
     """A state of the snapshot at a place; its memory says only which ids are used."""
-    value = encode_memory(forgotten(next_id))
+    value = encode_memory(Memory.forgotten(next_id))
     return MemoryState("detect", graph, "g/0", DAY, "m@1", "r", place, value)
 
 
@@ -431,7 +431,7 @@ def test_a_state_that_is_too_new_is_not_used(topic: Topic, places: list[str], ne
     topic.put(*(replace(state_at(place, "b", int(place[2])), next_id=8) for place in places))
     memories = topic.memories()
     memories.begin([record("a", 0, 4)])
-    newer = encode_memory(forgotten(9))  # than what is in the topic
+    newer = encode_memory(Memory.forgotten(9))  # than what is in the topic
     memories.put("a", 0, newer)
     memories.begin([record("a", 0, 5), record("b", 1, 8)])  # 8 was not committed
     assert next_ids(memories, "ab") == [9, next_id]

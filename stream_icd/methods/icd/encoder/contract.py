@@ -138,7 +138,7 @@ def digest(weights: Weights) -> str:
     """SHA-256 of names and values, sorted by name, with values as little-endian float32."""
     sha256 = hashlib.sha256()
     for name in sorted(weights):
-        # Names too: two weights that were exchanged would have the same bytes otherwise.
+        # Names too: weights of other names in the same order would have the same digest.
         sha256.update(name.encode())
         sha256.update(np.ascontiguousarray(weights[name], "<f4").data)
     return sha256.hexdigest()
