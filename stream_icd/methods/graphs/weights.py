@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import Floats
+from stream_icd.core.arrays import Floats, Ids
 from stream_icd.core.errors import BadInput
 
 EXPONENT = 0.5
@@ -13,6 +13,9 @@ EXPONENT = 0.5
 
 _HEAVIEST, _LIGHTEST = 16.0, 1e-12
 """Weights are clipped to these multiples of the median weight."""
+
+_MANY = 20_000
+"""Weights from which on each different one is made comparable once; fewer take no longer."""
 
 
 def comparable(adjacency: csr_array, exponent: float = EXPONENT) -> csr_array:
@@ -50,14 +53,37 @@ def comparable_weights(weights: Floats, exponent: float = EXPONENT) -> Floats:
         )
     if lightest == heaviest:
         return np.ones(len(weights))
-    compressed = _relative(np.asarray(weights, np.float64)) ** exponent
-    return _rounded(compressed / compressed.mean())
+    weights = np.asarray(weights, np.float64)
+    codes = _codes(weights) if len(weights) >= _MANY else None
+    if codes is None:
+        middle = len(weights) // 2
+        compressed = _relative(weights, np.partition(weights, middle)[middle]) ** exponent
+        return _rounded(compressed / compressed.mean())
+    counts = np.bincount(codes)
+    present = np.flatnonzero(counts)
+    values = (present.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    up_to = np.cumsum(counts[present])
+    median = values[np.searchsorted(up_to, len(weights) // 2, side="right")]
+    compressed = _relative(values, median) ** exponent
+    table = np.zeros(len(counts))
+    table[present] = _rounded(compressed / (compressed @ counts[present] / len(weights)))
+    return table[codes]
 
 
-def _relative(weights: Floats) -> Floats:
+def _codes(weights: Floats) -> Ids | None:
+    """The first 16 bits of each weight as a float of 32, or None if a weight has more.
+
+    Those of a sum of windows (`memory.sums`) and small counts have no more, so few are different.
+    """
+    narrow = weights.astype(np.float32)
+    bits = narrow.view(np.uint32)
+    if (bits & 0xFFFF).any() or (narrow != weights).any():
+        return None
+    return (bits >> 16).astype(np.int64)
+
+
+def _relative(weights: Floats, median: float) -> Floats:
     """Multiples of the (upper) median weight, between LIGHTEST and HEAVIEST."""
-    middle = len(weights) // 2
-    median = np.partition(weights, middle)[middle]
     # A ratio past the range of floating point is infinite or 0, and clipped in the next line.
     with np.errstate(over="ignore", under="ignore"):
         multiples = weights / median

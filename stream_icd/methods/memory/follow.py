@@ -64,7 +64,7 @@ searched last."""
 _LONGEST_PAUSE = 64
 """Windows that a hypothesis waits at most until it is followed again."""
 
-_N_SEARCHES, _N_FIRST = 4, 8
+_N_SEARCHES, _N_FIRST = 6, 8
 """How often a sum that leads is searched in its turn in the first windows of a small graph. There a
 search ends in one of many states, and later windows start from it."""
 

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.core.errors import BadInput
 from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.weights import comparable_weights
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Method, Model
 from stream_icd.methods.quality.agreement import nmi
@@ -67,6 +68,14 @@ def test_the_unit_of_the_weights_changes_nothing(
     weights = drawn_weights(seed)
     expected = found(weighted(weights), method, parameters, k)
     assert found(weighted(weights * factor), method, parameters, k) == expected
+
+
+@pytest.mark.parametrize("exponent", [0.5, 0.75, 1.0])
+def test_many_weights_of_few_digits_are_as_comparable_as_in_another_unit(exponent: float) -> None:
+    """Those of 16 bits are made comparable once each; a third of them has more bits."""
+    weights = np.random.default_rng(0).integers(1, 90, 30_000) / 4
+    in_thirds = comparable_weights(weights / 3, exponent)
+    np.testing.assert_allclose(comparable_weights(weights, exponent), in_thirds, rtol=1e-6)
 
 
 @BOTH_METHODS

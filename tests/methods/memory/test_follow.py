@@ -8,10 +8,12 @@ import pytest
 from scipy.sparse import csr_array
 
 from stream_icd.core.errors import BadSettings
+from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.memory.detect import Remembered, detect_window
 from stream_icd.methods.memory.horizon import FILTER, SIDE_BY_SIDE, HypothesisKind, read_horizon
 from stream_icd.methods.memory.memory import Memory
+from stream_icd.methods.memory.sums import searched
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.weighing import Weighing
 from tests.methods.bp.graphs import cliques, labels_of
@@ -51,8 +53,8 @@ def test_windows_between_communities_do_not_wipe_out_what_is_known() -> None:
 
 
 def test_a_clear_second_window_in_which_many_moved_is_not_blurred_by_the_first() -> None:
-    """A third of each clique has moved; the sum of two windows shows neither where they are now."""
-    moved = np.where(np.arange(len(CLIQUE)) % 3 == 0, (CLIQUE + 1) % (CLIQUE.max() + 1), CLIQUE)
+    """Half of each clique has moved; the sum of two windows shows neither where they are now."""
+    moved = np.where(np.arange(len(CLIQUE)) % 2 == 0, (CLIQUE + 1) % (CLIQUE.max() + 1), CLIQUE)
     pairs = np.equal.outer(moved, moved) & ~np.eye(len(moved), dtype=bool)
     first = then(None, CLIQUES, 0)
     second = then(first.memory, csr_array(pairs.astype(float)), 1)
@@ -109,3 +111,12 @@ def test_a_horizon_that_is_none_is_refused(horizon: str) -> None:
             after(1, horizon=wrong)
     with pytest.raises(BadSettings, match="horizon array"):
         after(1, horizon=np.array([5.0]))
+
+
+def test_communities_that_save_no_bits_do_not_shrink_to_a_few_nodes() -> None:
+    """The description of edges by chance is shorter, the fewer nodes are in the other community."""
+    drawn = np.triu(np.random.default_rng(0).random((60, 60)) < 0.6, 1)
+    graph = finest_level(csr_array((drawn | drawn.T).astype(float)))
+    before = labels_of(30, 30)
+    labels, corrected = searched(graph, SEARCH, before, 0, 0)
+    assert (labels.tolist(), corrected) == (before.tolist(), False)
