@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,7 +33,6 @@ from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.connect import connect, recognise
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Sink, _ExactlyOnce, open_sink, resolve
-from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.group.held import _GRACE_S, HeldOffsets, HeldRecords
 from stream_icd.kafka.port import IN_MEMORY, KAFKA, TANSU, UNKNOWN, TopicPartition, TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -41,11 +41,11 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics, group_members
 from stream_icd.kafka.waiting import Clock
-from tests.kafka.echo import Echo, Pipe, begun, publish, values
+from tests.kafka.echo import MakeTopic, Pipe, begun, values
+from tests.testbed import streams
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.faults.crash_points import Publish, publish_by
 from tests.testbed.handlers import Calls
-from tests.testbed.streams import beside
 
 pytestmark = pytest.mark.brokers("kafka")
 HERE_AND_IN_MEMORY = pytest.mark.brokers("memory", "kafka")
@@ -283,24 +283,14 @@ def test_who_reads_until_all_is_settled_waits_for_open_transactions(
 
 
 def test_results_that_only_together_are_too_large_for_their_topic_are_seen_once(
-    kafka: Broker, topic_name: str
+    kafka: Broker, narrow: Pipe, make_topic: MakeTopic
 ) -> None:
-    settings, target = kafka.steady(), f"{topic_name}-target"
-    create_topics(settings, [TopicSpec(topic_name), TopicSpec(target, max_message_bytes=20_000)])
-    publish(settings, topic_name, 40)
-    stop = threading.Event()
-
-    def enlarge(records: Sequence[Record]) -> list[OutgoingRecord]:
-        return [OutgoingRecord(target, (r.value or b"").rjust(5000), r.key) for r in records]
-
-    def on_done(batch: BatchDone) -> None:
-        if batch.records[-1].value == b"39":
-            stop.set()
-
-    run_consumer(
-        settings, topic_name, topic_name, Calls(enlarge, done=on_done), stop, max_records=20
-    )
-    assert values(settings, target) == list(range(40))
+    small = replace(narrow, target=make_topic(max_message_bytes=20_000))
+    records = [OutgoingRecord(small.source, b"%5000d" % number) for number in range(40)]
+    streams.publish(kafka, records)
+    with small.echo("exactly-once", max_records=20) as echo:
+        wait_until(lambda: echo.committed == 40)
+    assert small.copied() == list(range(40))
 
 
 def test_a_timeout_that_the_broker_does_not_allow_is_named_with_its_setting(kafka: Broker) -> None:
@@ -522,28 +512,22 @@ def test_a_position_is_waited_for_as_long_as_a_transaction_may_last(
         waiting(monkeypatch, *steps, (last + 1, [HERE, THERE]))
 
 
-@pytest.mark.kafka
 def test_a_subscriber_and_a_worker_say_it_and_go_on_when_it_is_over(
-    kafka: Broker,
-    topic_name: str,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    kafka: Broker, narrow: Pipe, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stream_icd.kafka.group.held._LOOK_EVERY_S", 0.1)
     monkeypatch.setattr("stream_icd.kafka.group.held._GRACE_S", 0.0)
-    settings = kafka.settings(transaction_timeout_s=1)
-    create_topics(settings, [TopicSpec(topic_name), TopicSpec(f"{topic_name}-out")])
+    settings, topic = kafka.settings(transaction_timeout_s=1), narrow.source
     patient = kafka.settings(transaction_timeout_s=600)
-    writer = begun(patient, f"{topic_name}-writer", topic_name, b"held")
-    publish(settings, topic_name, 1)
+    writer = begun(patient, f"{narrow.group}-writer", topic, b"held")
+    narrow.publish(1)
     seen: list[Record] = []
-    worker = Echo(settings, topic_name, f"{topic_name}-out", topic_name)
     with (
-        open_reader(settings, topic_name, limit=1) as records,
-        worker,
-        beside(lambda _: seen.extend(records)) as errors,
+        open_reader(settings, topic, limit=1) as records,
+        narrow.echo(settings=settings) as worker,
+        streams.beside(lambda _: seen.extend(records)) as errors,
     ):
-        wait_until(lambda: caplog.text.count(f"offset 0 in {topic_name}[0], 2 of them") == 2)
+        wait_until(lambda: caplog.text.count(f"offset 0 in {topic}[0], 2 of them") == 2)
         assert (seen, worker.handled) == ([], [])
         writer.abort_transaction()
         wait_until(lambda: worker.committed == 1)

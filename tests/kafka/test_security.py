@@ -114,7 +114,7 @@ def run_all(secure: SecureKafka, receiver: Webhook, tmp_path: Path) -> None:
     finally:
         ended = {user: stop_children([process], 60)[0] for user, process in running.items()}
     look_at_a_page(secure)
-    for named, command in operations().items():
+    for named, command in OPERATIONS.items():
         operate(secure, named, *command)
     assert len({result.snapshot_id for result in results}) == len(events) == N_SNAPSHOTS
     texts = {user: log.read_text() for user, log in logs.items()}
@@ -123,15 +123,14 @@ def run_all(secure: SecureKafka, receiver: Webhook, tmp_path: Path) -> None:
         assert not any(password in text for text in texts.values())
 
 
-def operations() -> dict[str, tuple[str, ...]]:
-    """What an operator does while no worker runs, by the name in docs/security.md."""
-    replay = ("replay", "topic", "--out-topic", "NAME")
-    return {
-        " ".join(replay): (*replay, "--graph", "lfr", "--engine", "serial"),
-        "topics skip": ("topics", "skip", "--group", "stream-icd-detect"),
-        "topics detect-anew": ("topics", "detect-anew", "lfr"),
-        "topics track-anew": ("topics", "track-anew", "lfr"),
-    }
+REPLAY = ("replay", "topic", "--out-topic", "NAME")
+OPERATIONS = {
+    " ".join(REPLAY): (*REPLAY, "--graph", "lfr", "--engine", "serial"),
+    "topics skip": ("topics", "skip", "--group", "stream-icd-detect"),
+    "topics detect-anew": ("topics", "detect-anew", "lfr"),
+    "topics track-anew": ("topics", "track-anew", "lfr"),
+}
+"""What an operator does while no worker runs, by the name in docs/security.md."""
 
 
 def run_as(secure: SecureKafka, user: str, *command: str) -> None:
