@@ -160,6 +160,14 @@ def test_a_consumer_handles_nothing_before_it_is_ready_and_ends_if_it_cannot_be(
     assert set(events[:-1]) == {"ready"}
 
 
+def test_a_stop_finishes_what_is_in_hand(pipe: Pipe) -> None:
+    with pipe.echo(seconds=1) as echo:
+        pipe.publish(1)
+        wait_until(lambda: len(echo.handled) == 1)
+        echo.join(60)
+    assert echo.committed == 1
+
+
 @EVERYWHERE
 def test_a_stop_gives_back_what_takes_too_long(broker: Broker, pipe: Pipe) -> None:
     settings = broker.settings(shutdown_timeout_s=1)

@@ -143,16 +143,34 @@ def test_a_position_that_a_transaction_holds_is_waited_for_and_named_if_that_nev
         assert not waiting.handled
         hanging.commit_transaction()
         wait_until(lambda: waiting.committed == 10)
+    pipe.publish(10, start=10)
     hold(hanging, pipe, partitions=1)
     impatient = kafka.steady(transaction_timeout_s=2)
     with pipe.echo("exactly-once", settings=impatient) as worker:
-        count = pipe.publish_until(lambda: worker.ended, start=10)  # the others keep it busy
         worker.failure(OffsetHeld, rf"{pipe.group}: for \d+ s .* find-hanging")
     assert all(record.partition != 0 for record in worker.handled)
     abort_what_is_open(kafka)
     with pipe.echo("exactly-once") as later:
-        wait_until(lambda: 10 + worker.committed + later.committed == count)
-    assert sorted(pipe.copied()) == list(range(count))
+        wait_until(lambda: worker.committed + later.committed == 10)
+    assert sorted(pipe.copied()) == list(range(20))
+
+
+def test_a_held_position_is_named_while_other_partitions_keep_a_worker_busy(
+    pipe: Pipe, hanging: KafkaProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe.publish(1000)  # minutes of work
+    worker, leaver = (pipe.echo("exactly-once", seconds=0.3, max_records=1) for _ in range(2))
+
+    # Its patience is as long as four commits: if nothing kept it busy meanwhile, it had no end.
+    def by_commits(settings: KafkaSettings, group: str, _: object) -> HeldOffsets:
+        return HeldOffsets(settings, group, lambda: 10.0 * worker.committed)
+
+    monkeypatch.setattr("stream_icd.kafka.group.membership.HeldOffsets", by_commits)
+    with worker:
+        with leaver:
+            wait_until(lambda: worker.committed > 0 and leaver.committed > 0)
+            hold(hanging, pipe, partitions=3)
+        worker.failure(OffsetHeld)
 
 
 def test_a_position_held_while_a_batch_is_in_hand_is_named_too(

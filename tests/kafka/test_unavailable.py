@@ -20,6 +20,7 @@ from kafka import KafkaAdminClient
 from kafka import errors as client
 from kafka.cluster import ClusterMetadata
 from kafka.errors import NotEnoughReplicasError, UnknownBrokerIdError
+from kafka.net import manager
 from kafka.producer.sender import Sender
 
 from stream_icd.commands.programs.options import BrokerOptions
@@ -89,6 +90,19 @@ def test_every_door_gives_up_in_time_and_leaves_no_thread(
     assert time.monotonic() - started < 25  # unsaid, it is 60, or the client's own 30
     assert refused.value.action is Action.RETRY
     assert threading.active_count() <= threads
+
+
+def test_a_broker_that_is_down_does_not_matter_where_another_is_there(
+    embedded: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manager.random, "shuffle", lambda nodes: nodes.sort(reverse=True))
+    with socket.socket() as taken, open_admin(embedded.settings()) as admin:
+        taken.bind(("127.0.0.1", 0))
+        known = admin._manager.cluster._brokers
+        number = max(known) + 1  # tried first
+        known[number] = type(known[max(known)])(number, *taken.getsockname(), None)
+        assert admin.describe_topics([SNAPSHOTS])
+        assert number in admin._manager._backoff  # it was tried
 
 
 def test_a_partition_that_no_broker_leads_is_waited_for_and_named(
