@@ -30,25 +30,7 @@ from tests.kafka.echo import Echo, MakeTopic, Pipe, publish
 from tests.testbed import streams
 from tests.testbed.brokers import Broker, wait_until
 
-LATIN_1 = b"caf\xe9".decode(errors="surrogateescape")
-NAMES = (("first", b"1"), (LATIN_1, b"\xff"), ("last", b"3"))
 POISON = b"666"
-
-
-@pytest.mark.parametrize("before", [0, 3])
-def test_a_record_whose_header_name_is_not_utf_8_is_read_like_any_other(
-    broker: Broker, make_topic: MakeTopic, before: int
-) -> None:
-    assert OutgoingRecord("t", b"", headers=((LATIN_1, b""),)).size == len(b"caf\xe9")
-    topic = make_topic()
-    plain = [OutgoingRecord(topic, b"plain", b"k", (("é", b"0"),))]
-    streams.publish(broker, [*plain * before, OutgoingRecord(topic, b"odd", b"k", NAMES), *plain])
-    records = streams.held(broker, topic)
-    assert [record.value for record in records] == [b"plain"] * before + [b"odd", b"plain"]
-    assert records[before].headers == NAMES
-    assert records[-1].headers == plain[0].headers
-    streams.publish(broker, [OutgoingRecord(topic, b"again", b"k", records[before].headers)])
-    assert streams.held(broker, topic)[-1].headers == NAMES
 
 
 @pytest.fixture
