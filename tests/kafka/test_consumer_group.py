@@ -22,7 +22,7 @@ from stream_icd.kafka.topics import skip
 from tests.kafka.echo import MakeTopic, Pipe, publish
 from tests.kafka.test_reader import remove_before
 from tests.testbed.brokers import Broker, wait_until
-from tests.testbed.faults.crash_points import Publish, publish_by
+from tests.testbed.faults.injected import Publish, publish_by
 from tests.testbed.handlers import Calls
 from tests.testbed.streams import beside
 

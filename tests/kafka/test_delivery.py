@@ -17,7 +17,7 @@ from stream_icd.kafka.topics import topic_names
 from stream_icd.kafka.waiting import Clock
 from tests.kafka.echo import Pipe
 from tests.testbed.brokers import Broker, wait_until
-from tests.testbed.faults.crash_points import Publish, publish_by
+from tests.testbed.faults.injected import Publish, publish_by
 
 pytestmark = pytest.mark.brokers("memory")
 EVERYWHERE = pytest.mark.brokers("memory", "embedded", "kafka")

@@ -29,7 +29,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics, group_members
 from tests.kafka.echo import Pipe, begun, publish, values
 from tests.testbed.brokers import Broker, wait_until
-from tests.testbed.faults.crash_points import Publish, publish_by
+from tests.testbed.faults.injected import Publish, publish_by
 from tests.testbed.handlers import Calls
 
 pytestmark = pytest.mark.brokers("kafka")

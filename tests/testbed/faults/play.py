@@ -19,6 +19,7 @@ from typing import Self
 import numpy as np
 
 from stream_icd.core.child_process import tail
+from stream_icd.core.communities import Communities
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.port import TopicSpec, dead_letter_topic
@@ -82,6 +83,10 @@ class Item:
     graph: str
     snapshot_id: str
     n_nodes: int
+
+    @classmethod
+    def of(cls, one: Snapshot | Communities) -> Self:
+        return cls(one.graph, one.id if isinstance(one, Snapshot) else one.snapshot_id, one.n_nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +193,7 @@ class Play:
                 graph = self._graphs[number % len(self._graphs)]
                 snapshot = self._make(graph, number // len(self._graphs))
                 publisher.send(record_of(snapshot, clock))
-                self.sent.append(Item(graph, snapshot.id, snapshot.n_nodes))
+                self.sent.append(Item.of(snapshot))
                 time.sleep(every_s)
 
     def long(self, pattern: str, seconds: float) -> Fault:
@@ -326,8 +331,7 @@ class Play:
 
 
 def result(record: Record) -> Item:
-    communities = decode_communities(record.key, record.value, record.headers)
-    return Item(communities.graph, communities.snapshot_id, len(communities.nodes))
+    return Item.of(decode_communities(record.key, record.value, record.headers))
 
 
 def held(ground: Ground, topic: str, until: Until = "end") -> list[Record]:
