@@ -67,6 +67,5 @@ def test_one_broker_after_the_other_may_be_lost(cluster: Ground) -> None:
             play.detector()
             play.wait_seen(50)
             play.healed()
-        play.wait_seen()
         outcome = play.outcome()
     assert outcome.exactly_once, outcome

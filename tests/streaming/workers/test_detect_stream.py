@@ -144,6 +144,8 @@ def test_what_changes_the_answer_makes_another_result(result: Callable[..., Reco
     plain = replace(with_k, n_communities=None)
     src, dst = (plain.nodes.take(end) for end in plain.edges[:, 1:].tolist())
     corrected = snapshot_from_pairs(src, dst, graph=plain.graph, id=plain.id, window=plain.window)
+    likely, certain = (Known.from_labels({"0": "a", "9": "b"}, fixed=one) for one in (False, True))
+    others = Known.from_labels({"0": "a", "9": "a"}, fixed=True)
     found = [
         result(plain),
         result(with_k),
@@ -152,6 +154,7 @@ def test_what_changes_the_answer_makes_another_result(result: Callable[..., Reco
         result(plain, n_communities=2),
         result(plain, n_communities=2, method="icd"),
         result(cliques(1)),
+        *(result(plain, known={"test": known}) for known in (likely, certain, others)),
     ]
     seen = SeenResults()
     assert all(seen.is_new(result_of(record)) for record in found)
@@ -392,15 +395,6 @@ def test_k_is_determined_with_known_nodes(method: Any) -> None:
     assert together(result, 0, 1)
     assert result.k_given is None
     assert result.n_communities > 2
-
-
-def test_what_is_known_makes_another_result() -> None:
-    revisions, windows = set(), stream("g", 1)
-    likely, others = Known.from_labels(FIRST, fixed=False), Known.from_labels(MORE, fixed=True)
-    for known in ({}, OF_G, {"g": likely}, {"g": others}):
-        (result,) = detected(REMEMBERING, DetectSettings(threads=1, known=known), windows)
-        revisions.add(result.revision)
-    assert len(revisions) == 4
 
 
 def test_a_table_may_have_any_order_and_form(tmp_path: Path, written: Callable[..., Path]) -> None:

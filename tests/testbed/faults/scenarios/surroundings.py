@@ -29,6 +29,7 @@ from tests.testbed.brokers import wait_until
 from tests.testbed.faults.ground import CannotPlay, Ground
 from tests.testbed.faults.injected import Fault
 from tests.testbed.faults.play import (
+    PATIENCE_S,
     TOPICS,
     Item,
     Outcome,
@@ -58,7 +59,6 @@ def outage(ground: Ground, away: Callable[[Ground], None], **settings: object) -
             play.wait_seen(10)
             away(ground)
             play.healed()
-        play.wait_seen()
         return play.outcome()
 
 
@@ -106,7 +106,6 @@ def topic_deleted(ground: Ground) -> Outcome:
         play.healed()
         play.detector()
         play.send(40)
-        play.wait_seen()
         return play.outcome()
 
 
@@ -250,6 +249,6 @@ def the_same_twice(ground: Ground) -> Outcome:
         play.send(N_SNAPSHOTS, every_s=0.01)
         second.join()
         play.detector()
-        play.wait_published(2 * N_SNAPSHOTS)
+        wait_until(lambda: len(play.sightings) >= 2 * N_SNAPSHOTS, PATIENCE_S)
         results = subscribe(start="beginning", until="end", settings=settings, topic=COMMUNITIES)
         return play.outcome_of(map(Item.of, results))
