@@ -25,7 +25,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from tests.kafka.echo import MakeTopic, Pipe, publish, remove_before
 from tests.testbed import streams
 from tests.testbed.brokers import Broker, wait_until
-from tests.testbed.faults.crash_points import Publish, publish_by
+from tests.testbed.faults.injected import Publish, publish_by
 from tests.testbed.handlers import Calls
 from tests.testbed.streams import beside
 

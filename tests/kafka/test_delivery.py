@@ -44,7 +44,7 @@ from stream_icd.kafka.waiting import Clock
 from tests.kafka.echo import MakeTopic, Pipe, begun, values
 from tests.testbed import streams
 from tests.testbed.brokers import Broker, wait_until
-from tests.testbed.faults.crash_points import Publish, publish_by
+from tests.testbed.faults.injected import Publish, publish_by
 from tests.testbed.handlers import Calls
 
 pytestmark = pytest.mark.brokers("kafka")
