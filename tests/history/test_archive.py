@@ -304,20 +304,12 @@ def test_files_without_checksums_are_read(disk: Store, monkeypatch: pytest.Monke
     assert archived(disk) == [encode_snapshot(make_snapshot(0))]
 
 
-@pytest.mark.parametrize("where", ["read_metadata", "ParquetFile"])
-def test_lack_of_memory_does_not_make_a_good_file_a_damaged_one(
-    where: str, disk: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add_snapshots(disk, [make_snapshot(0)])
-    (noted,) = Archive(disk).windows()
-    lack = MagicMock(side_effect=pa.ArrowMemoryError("malloc of size 1 failed"))
-    monkeypatch.setattr(f"pyarrow.parquet.{where}", lack)
-    with pytest.raises(MemoryError):
-        Archive(disk).read_snapshot(next(iter(Archive(disk).windows()), noted))
-
-
 def does_not_answer(_file: pa.NativeFile) -> pa.NativeFile:
     raise OSError("AWS Error NETWORK_CONNECTION")
+
+
+def lacks_memory(_file: pa.NativeFile) -> pa.NativeFile:
+    raise pa.ArrowMemoryError("malloc of size 1 failed")
 
 
 def is_replaced(file: pa.NativeFile) -> pa.NativeFile:
@@ -326,11 +318,18 @@ def is_replaced(file: pa.NativeFile) -> pa.NativeFile:
 
 
 @pytest.mark.parametrize(
-    ("fault", "n_times"), [(does_not_answer, 1), (does_not_answer, 99), (is_replaced, 1)]
+    ("fault", "n_times", "error"),
+    [
+        (does_not_answer, 1, None),
+        (is_replaced, 1, None),
+        (does_not_answer, 99, StoreUnreachable),
+        (lacks_memory, 99, MemoryError),
+    ],
 )
-def test_a_store_in_trouble_makes_no_file_a_damaged_one(
+def test_neither_a_store_in_trouble_nor_lack_of_memory_makes_a_file_a_damaged_one(
     fault: Callable[[pa.NativeFile], pa.NativeFile],
     n_times: int,
+    error: type[Exception] | None,
     disk: Store,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -346,8 +345,8 @@ def test_a_store_in_trouble_makes_no_file_a_damaged_one(
     monkeypatch.setattr(Store, "open", faulty)
     for read in (lambda: ids(disk), lambda: [Archive(disk).read_snapshot(noted).id]):
         left[0] = n_times
-        if n_times > 1:
-            with pytest.raises(StoreUnreachable, match="NETWORK_CONNECTION"):
+        if error is not None:
+            with pytest.raises(error, match=r"NETWORK_CONNECTION|malloc of size 1"):
                 read()
         else:
             assert read() == [noted.identity.snapshot_id]

@@ -25,9 +25,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from stream_icd.commands.cli.main import app
 from stream_icd.core.communities import Labels
 from stream_icd.core.errors import StoreUnwritable
 from stream_icd.core.snapshot import Snapshot
@@ -50,7 +48,7 @@ from stream_icd.streaming.workers.runner import Runner, run_together
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.history.conftest import add_snapshots, archived, make_communities, make_snapshot
+from tests.history.conftest import add_snapshots, archived, make_communities, make_snapshot, run
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.object_store import new_folder
 from tests.testbed.starting import kill_and_restart
@@ -62,7 +60,6 @@ N_LATE = 5  # sent after the kill: work for the second, however much the first h
 
 @pytest.fixture
 def topics(broker: Broker, topic_name: str) -> tuple[str, str]:
-    """Topics of snapshots and of communities, with their dead letters."""
     specs = messages_topic(topic_name), messages_topic(f"{topic_name}.found")
     create_topics(broker.settings())
     create_topics(broker.settings(), [letter for s in specs for letter in s.with_dead_letters()])
@@ -169,7 +166,9 @@ def test_kill_9_of_an_archive(broker: Broker, topic_name: str, tmp_path: Path, s
 
     def began() -> None:
         wait_until(lambda: len(archived(store)) >= 5)
-        early.update((noted.path, store.open(noted.path).read()) for noted in Archive(store).windows())
+        early.update(
+            (noted.path, store.open(noted.path).read()) for noted in Archive(store).windows()
+        )
 
     def ended() -> None:
         wait_until(lambda: len(archived(store)) == N_KILLED)
@@ -251,17 +250,6 @@ def test_files_do_not_grow_without_end(
     (done,) = compact_archive(disk, TOMORROW)
     assert done.files_after == 4  # three of two windows, and the other ids
     assert archived(disk) == day
-
-
-def test_what_an_archive_knows_of_merged_files_is_forgotten(
-    disk: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archive, now = Archive(disk), [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    for hour in (0, 30, 60, 31):
-        archive.add("snapshots", encode_snapshot(make_snapshot(hour)))
-        now[0] += 40
-    assert [day.day.day for day in archive._merged] == [3, 2]
 
 
 # After a call, all is as it is before the next one. In an object store, a call costs much more.
@@ -357,8 +345,8 @@ def test_a_revision_that_is_sent_again_during_a_merge_is_the_newest(
     disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = [FIRST, SECOND, encode_snapshot(make_snapshot(1))]
-    for time, message in enumerate(sent):
-        Archive(disk).add("snapshots", message, (time, time))
+    for at, message in enumerate(sent):
+        Archive(disk).add("snapshots", message, (at, at))
     merge = merging._merge
 
     def meanwhile(*arguments: Any) -> None:
@@ -381,9 +369,8 @@ FIRST, SECOND = encode_snapshot(ONE), encode_snapshot(TWO)
 
 
 def archive(store: Store, kind: FileKind, messages: list[Message]) -> list[str]:
-    """Archive a topic that holds these messages; what the log says of each."""
     step = Archiver(Archive(store), kind)
-    outcomes = map(step.process, as_read(sent_to("t", messages)))
+    outcomes = map(step.process, as_read(sent_to("t", messages), first=1))
     return [outcome.event for outcome in outcomes if isinstance(outcome, Processed)]
 
 
@@ -448,21 +435,16 @@ def test_people_see_that_there_are_revisions(disk: Store, tmp_path: Path) -> Non
     later = make_snapshot(1)
     archive(disk, "snapshots", [FIRST, SECOND, encode_snapshot(later)])
 
-    def run(*arguments: str) -> str:
-        done = CliRunner().invoke(app, ["history", *arguments])
-        assert done.exit_code == 0, done.output
-        return done.output
-
-    heading, row = run("list", disk.root).splitlines()
+    heading, row = run("history", "list", disk.root).stdout.splitlines()
     assert heading.split()[-5:-2] == ["windows", "revisions", "rows"]
     assert row.split()[-5:-3] == ["2", "3"]
-    lines = [line.split("\t") for line in run("list", disk.root, "--windows").splitlines()]
-    assert [line[-2:] for line in lines] == [
+    lines = run("history", "list", disk.root, "--windows").stdout.splitlines()
+    assert [line.split("\t")[-2:] for line in lines] == [
         [ONE.content[:12], "superseded"],
         [TWO.content[:12], "newest"],
         [later.content[:12], "newest"],
     ]
-    shown = run("show", disk.root, ONE.id).replace("}\n{", "},{")
+    shown = run("history", "show", disk.root, ONE.id).stdout.replace("}\n{", "},{")
     assert [each["newest"] for each in json.loads(f"[{shown}]")] == [False, True]
     out = tmp_path / "rows.parquet"
     assert export(disk, Selection(), out) < export(disk, Selection(revisions="all"), out)

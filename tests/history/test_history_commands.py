@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,9 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
 
-from stream_icd.commands.cli.main import app
 from stream_icd.core.errors import BadSettings, SourceNotFound
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.store.store import Store
@@ -35,14 +34,10 @@ from tests.history.conftest import (
     make_communities,
     make_events,
     make_snapshot,
+    run,
 )
 
-
-def history(*arguments: str) -> Result:
-    result = CliRunner().invoke(app, ["history", *arguments])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+history = partial(run, "history")
 
 
 @pytest.fixture
@@ -100,9 +95,8 @@ def test_what_matches_nothing_is_an_error_that_names_what_there_is(filled: Store
     ):
         with pytest.raises(error, match=reason):
             history(command, filled.uri, *arguments)
-    result = history("show", filled.uri, "test/77")
-    assert result.exit_code == 1
-    assert "holds no snapshot test/77" in result.stderr
+    missing = history("show", filled.uri, "test/77", exit_code=1)
+    assert "holds no snapshot test/77" in missing.stderr
 
 
 def test_list_counts_what_is_there_and_show_gives_the_headers(filled: Store) -> None:

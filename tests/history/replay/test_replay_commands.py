@@ -16,16 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from kafka import KafkaConsumer
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from stream_icd.commands.cli.main import app
 from stream_icd.commands.cli.replay import PastOfTopic
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import (
     BadSettings,
     ModelNotFound,
     SourceNotFound,
-    StreamIcdError,
     TopicMissing,
 )
 from stream_icd.core.store.store import Store, open_store
@@ -44,7 +42,7 @@ from stream_icd.streaming.execution.work import InProcess
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.history.conftest import add_snapshots, archived, make_communities
+from tests.history.conftest import add_snapshots, archived, make_communities, run
 from tests.history.replay.conftest import N_SNAPSHOTS, StopsAfter, filled, make_snapshot
 from tests.run_here import run_here
 from tests.testbed.brokers import Broker, wait_until
@@ -59,17 +57,8 @@ ROOT = Path(__file__).parents[3]
 RESULTS = Selection("communities")
 
 
-def run(*arguments: str, exit_code: int = 0) -> Result:
-    result = CliRunner().invoke(app, list(arguments))
-    if isinstance(result.exception, StreamIcdError):
-        raise result.exception
-    assert result.exit_code == exit_code, result.output
-    return result
-
-
 @pytest.fixture
 def again(archive: Store, model_folder: Path) -> Callable[..., Result]:
-    """Replay the archive with the model, in this process, into a folder."""
     fixed = ("replay", "history", archive.uri, "--model", str(model_folder), "--engine", "serial")
 
     def replay(out: str | Path, *options: str, exit_code: int = 0) -> Result:
@@ -233,24 +222,20 @@ def test_a_replay_takes_the_champion_of_a_registry(
     assert len(archived(open_store(str(out)), RESULTS)) == 2
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "reason"),
-    [
+def test_what_cannot_be_meant_is_refused(archive: Store, model_folder: Path) -> None:
+    with_model = "--model", str(model_folder)
+    for options, error, reason in (
         ((), BadSettings, "either --out or --out-topic"),
         (("--out-topic", COMMUNITIES), BadSettings, "--into-live"),
         (("--out-topic", SNAPSHOTS, "--into-live"), BadSettings, "holds other messages than"),
         (("--out", "o", "--graph", "pats"), BadSettings, "graph pats.*did you mean past"),
         (("--out", "o", "--ray-address", "auto"), BadSettings, "--engine ray"),
         (("--out", "o", "--model", "as@00000000"), ModelNotFound, "not as@00000000"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(
-    archive: Store, model_folder: Path, options: tuple[str, ...], error: type, reason: str
-) -> None:
-    with pytest.raises(error, match=reason):
-        run("replay", "history", archive.uri, "--model", str(model_folder), *options)
+    ):
+        with pytest.raises(error, match=reason):
+            run("replay", "history", archive.uri, *with_model, *options)
     with pytest.raises(SourceNotFound, match="there is no .*histry"):
-        run("replay", "history", "histry", "--out", "o", "--model", str(model_folder))
+        run("replay", "history", "histry", "--out", "o", *with_model)
 
 
 def test_a_topic_is_not_made_by_a_dry_run(
@@ -298,7 +283,6 @@ def test_kill_9_of_a_replay(
 
 
 def results(store: Store) -> list[str]:
-    """The files that anybody sees."""
     return [path for path in store.files() if path.endswith(".parquet")]
 
 

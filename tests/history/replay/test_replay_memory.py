@@ -8,16 +8,17 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stream_icd.commands.cli.replay import PastOfArchive, PastOfTopic
-from stream_icd.core.errors import OffsetGone
+from stream_icd.core.errors import OffsetGone, OverBudget
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive, Selection
@@ -29,7 +30,7 @@ from stream_icd.history.replay.redetect import Redetection, ReplayJob, ReplayOut
 from stream_icd.history.replay.smooth import smoothing_engine
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.in_process.broker import memory_broker
-from stream_icd.kafka.messages.records import Processed
+from stream_icd.kafka.messages.records import Processed, Refused
 from stream_icd.kafka.messages.topic_range import TopicRange
 from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.record import Record
@@ -39,7 +40,7 @@ from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.processes import in_processes
-from stream_icd.streaming.execution.work import Engine, InProcess, Relay
+from stream_icd.streaming.execution.work import Engine, First, InProcess, Relay
 from stream_icd.streaming.workers.memories import Memories
 from tests.history.conftest import add_snapshots
 from tests.history.replay.conftest import Replayed, StopsAfter, replay_into
@@ -64,7 +65,6 @@ def expected(remembering: Redetection) -> Expected:
 
 
 def smoothed(windows: list[Snapshot], redetection: Redetection) -> list[Found]:
-    """What `detect_smoothed` finds."""
     found: list[Found] = []
     for window, one in zip(windows, detect_smoothed(windows, redetection.model.model), strict=True):
         ids = one.community_ids.tolist(), one.replaced.tolist()
@@ -73,8 +73,6 @@ def smoothed(windows: list[Snapshot], redetection: Redetection) -> list[Found]:
 
 
 class Past:
-    """An archive, and replays of it."""
-
     def __init__(self, folder: Path, redetection: Redetection, model_folder: Path) -> None:
         self.store, self._folder = open_store(str(folder / "history")), folder
         self.redetection, self._model_folder = redetection, str(model_folder)
@@ -106,7 +104,6 @@ class Past:
         out: str = "again",
         **options: Any,
     ) -> Replayed:
-        """Replay the selection into an archive beside it."""
         redetection = redetection or self.redetection
 
         def run(work: Any) -> Engine[Any, Any]:
@@ -211,59 +208,52 @@ def test_smoothed_replays_use_the_windows_after_each_one(past: Past, expected: E
     assert past.again().n_stored == len(GRAPHS) * N_WINDOWS
 
 
-def test_a_window_that_does_not_follow_is_refused_when_smoothing(past: Past) -> None:
+def test_a_window_that_does_not_follow_is_refused_when_smoothing_or_with_its_graph(
+    past: Past,
+) -> None:
     add_snapshots(past.store, [replace(stream("a", 3)[2], id="a/another")])
     done = past.again(Selection(graph="a"), replace(past.redetection, smooth=True))
     assert (done.n_stored, done.n_refused) == (N_WINDOWS, 1)
+    jobs = [ReplayJob.of_archived(past.store.uri, one) for one in Archive(past.store).windows()]
+    too_much = Refused("budget", OverBudget("too much"))
+
+    def refuse(graphs: Iterable[Any], _: First) -> Iterator[tuple[Any, Refused]]:
+        return ((graph, too_much) for graph in graphs)
+
+    refused = smoothing_engine(past.redetection, lambda _: refuse)(jobs, Relay.empty)
+    assert [outcome for _, outcome in refused] == [too_much] * len(jobs)
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        (["--memory", "off"], "needs memory"),
-        (["--method", "icd"], "needs memory"),
-        (["--engine", "ray"], "not ray"),
-        (["--rate", "1"], "excludes --speed"),
-    ],
-)
-def test_what_cannot_be_smoothed_is_refused(
-    remembering_folder: Path, tmp_path: Path, options: list[str], reason: str
-) -> None:
+def test_what_cannot_be_smoothed_is_refused(remembering_folder: Path, tmp_path: Path) -> None:
     smooth = ("replay", "history", str(tmp_path), "--out", str(tmp_path / "out"), "--smooth")
-    refused = run_here(*smooth, "--model", str(remembering_folder), *options)
-    assert refused.returncode == 78
-    assert reason in refused.stderr
+    for options, reason in (
+        (("--memory", "off"), "needs memory"),
+        (("--method", "icd"), "needs memory"),
+        (("--engine", "ray"), "not ray"),
+        (("--rate", "1"), "excludes --speed"),
+    ):
+        refused = run_here(*smooth, "--model", str(remembering_folder), *options)
+        assert refused.returncode == 78
+        assert reason in refused.stderr
 
 
-@pytest.mark.parametrize(
-    ("sent", "first", "last", "n_stored", "n_earlier", "found"),
-    [
-        ([(at, g) for at in range(N_WINDOWS) for g in GRAPHS], 9, 15, 6, 9, slice(3, 5)),
-        # It may repeat a window before it.
-        ([(at, "a") for at in (0, 1, 2, 1)], 3, None, 1, 3, slice(1, 2)),
-    ],
-)
 def test_a_part_of_a_topic_needs_the_windows_before_it(
-    sent: list[tuple[int, str]],
-    first: int,
-    last: int | None,
-    n_stored: int,
-    n_earlier: int,
-    found: slice,
-    memory: Broker,
-    topic_name: str,
-    tmp_path: Path,
-    remembering: Redetection,
-    expected: Expected,
+    memory: Broker, topic_name: str, tmp_path: Path, remembering: Redetection, expected: Expected
 ) -> None:
     create_topics(memory.settings(), [TopicSpec(topic_name)])
-    windows = (stream(graph, N_WINDOWS)[at] for at, graph in sent)
+    streams = [stream(graph, N_WINDOWS) for graph in GRAPHS]
+    windows = list(chain.from_iterable(zip(*streams, strict=True)))
+    windows.append(windows[3])  # it may repeat a window before it
     publish(memory, (outgoing(window, topic_name) for window in windows))
-    part = TopicRange(topic_name, {0: first}, None if last is None else {0: last})
-    done = replay_into(tmp_path, PastOfTopic(memory.settings(), part, None), remembering)
-    assert done.n_stored == done.plan.total == n_stored
-    assert len(done.plan.earlier) == n_earlier
-    assert done.found == {graph: expected[graph][found] for graph in {g for _, g in sent}}
+    for first, last, n_earlier, found in (
+        (9, {0: 15}, 9, {graph: expected[graph][3:5] for graph in GRAPHS}),
+        (18, None, 18, {"a": expected["a"][1:2]}),
+    ):
+        past = PastOfTopic(memory.settings(), TopicRange(topic_name, {0: first}, last), None)
+        done = replay_into(tmp_path / f"{first}", past, remembering)
+        assert done.n_stored == done.plan.total == sum(map(len, found.values()))
+        assert len(done.plan.earlier) == n_earlier
+        assert done.found == found
 
 
 def test_a_part_of_a_topic_begins_at_an_offset_that_the_topic_holds(
@@ -308,7 +298,6 @@ class Stream(Past):
             self.archive("memory", state)
 
     def found_from(self, first: int, **options: Any) -> dict[str, Found]:
-        """What a replay from window number `first` on finds."""
         selection = Selection(start=START + first * MINUTE if first else None)
         done = self.again(selection, out=f"from {first}", **options)
         return {one[0]: one for of_graph in done.found.values() for one in of_graph}
