@@ -38,7 +38,7 @@ from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.archiver import Archiver
 from stream_icd.history.compaction import compact_archive
 from stream_icd.history.export import export
-from stream_icd.history.files import ArchivedWindow, FileKind, is_compacted, read_footer
+from stream_icd.history.files import ArchivedWindow, FileKind, read_footer
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.messages.records import Processed, outgoing
 from stream_icd.kafka.record import OutgoingRecord
@@ -320,25 +320,6 @@ def test_a_reader_goes_on_while_merged_files_are_deleted_one_by_one(
 
     monkeypatch.setattr(archiving, "read_footer", slow)
     assert archived(disk) == list(map(encode_snapshot, snapshots))
-
-
-def test_an_archive_that_is_overtaken_by_a_second_merge_goes_on(
-    disk: Store, day: list[Message], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(disk, day[:3])
-    list(compact_archive(disk, TOMORROW))
-    fill(disk, day[3:])
-    overtaken_by = list[int]()
-
-    def overtaken(of: Store, path: str) -> list[ArchivedWindow]:
-        if is_compacted(path):
-            monkeypatch.undo()
-            overtaken_by.extend(done.windows for done in compact_archive(disk, TOMORROW))
-        return read_footer(of, path)
-
-    monkeypatch.setattr(archiving, "read_footer", overtaken)
-    assert not Archive(disk).add("snapshots", day[0])
-    assert overtaken_by == [7]
 
 
 def test_a_revision_that_is_sent_again_during_a_merge_is_the_newest(
