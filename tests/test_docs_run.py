@@ -60,7 +60,7 @@ NOT_RUN = {
     r"^kcat ": "a tool of others",
     r"^export ": "test_settings_shown_exist_and_every_setting_is_explained",
     r"stream-icd demo": "tests/interfaces/demo",
-    r"stream-icd broker": "tests/kafka/test_embedded_broker.py; port 9092 may be in use",
+    r"stream-icd broker": "tests/kafka/test_local_brokers.py; port 9092 may be in use",
     r"stream-icd (re)?train .*--encoder": "takes minutes; tests/learning",
     r"stream-icd view": "serves until it is stopped; tests/interfaces/view",
     r"stream-icd consume": "runs until it is stopped; the fixture `system` runs one of each",
