@@ -31,9 +31,9 @@ from stream_icd.streaming.subscribers.subscribe import subscribe, subscribe_even
 from tests.run_here import run_here
 from tests.testbed.brokers import or_skip, wait_until
 from tests.testbed.handlers import Calls
+from tests.testbed.http_server import Webhook, webhook
 from tests.testbed.secure_kafka import CERTIFIED, Right, SecureKafka, secure_kafka
 from tests.testbed.starting import Program, start_forked
-from tests.testbed.webhook import Webhook, webhook
 
 pytestmark = pytest.mark.kafka
 
