@@ -20,10 +20,7 @@ import pyarrow as pa
 import pytest
 from matplotlib import image
 
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import AllSeries, News, PageBudget
-from stream_icd.interfaces.view.data.series import SeenWindow
-from stream_icd.interfaces.view.feeds.sources import NoGraph
 from stream_icd.interfaces.view.panels.queries import _MOST_LISTED
 from stream_icd.interfaces.view.report import Report
 from stream_icd.interfaces.view.web.app import View
@@ -41,7 +38,6 @@ from tests.interfaces.view.windows import (
     name,
     page_of,
     queries,
-    renamed,
     seen,
     serving,
 )
@@ -416,7 +412,7 @@ def test_names_of_the_window_that_is_shown_are_found_and_are_text(opened: Opened
         first = "early" if hour == 0 else "late"
         names = [HOSTILE, " a\nb", first, *(f"node {n}" for n in range(57))]
         for model in ("a@1", "b\nb@1"):
-            everything.add(renamed(window(hour, labels, names, model), HOSTILE), ORIGIN)
+            everything.add(window(hour, labels, names, model, graph=HOSTILE), ORIGIN)
     tab = opened(everything, f"?at={at(0)}")
     tab.wait_for_selector("svg.flow")
     node, names = tab.locator("#node"), "#names option{}".format
@@ -736,17 +732,8 @@ def test_an_error_stays_as_long_as_what_was_asked(tab: Any, six: str) -> None:
     sync_api.expect(trouble).to_have_text("open the address")
 
 
-class OnlyNewest(Cliques):
-    """The graph of window 5 is there, and no other."""
-
-    def read(self, one: SeenWindow) -> Snapshot:
-        if one.number < 5:
-            raise NoGraph("the topic no longer holds the snapshot")
-        return super().read(one)
-
-
 def test_what_cannot_be_answered_is_not_what_was_answered_before(tab: Any) -> None:
-    with page_of(seen(6), snapshots=OnlyNewest()) as (_, address):
+    with page_of(seen(6), snapshots=Cliques(kept_from=5)) as (_, address):
         tab.goto(f"{address}?node=7&community=0")
         wait_until(lambda: tab.locator("#slider").input_value() == "5")
         tab.wait_for_selector("#why")

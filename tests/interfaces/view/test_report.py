@@ -33,14 +33,13 @@ from stream_icd.methods.names.names import Naming
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.interfaces.view.windows import (
+    NOWHERE,
     ORIGIN,
     Cliques,
-    Nowhere,
     Placed,
     drifting,
     name,
     queries,
-    renamed,
     seen,
 )
 from tests.testbed.windows import window
@@ -117,7 +116,7 @@ def test_a_report_holds_what_the_page_asks_for(written: Written) -> None:
     source = page_files()["source.js"].content.decode() + page_files()["main.js"].content.decode()
     questions = set(re.findall(r'(?:ask|question)\("(\w+)"', source))
     assert questions <= {*answers, "node"}
-    without = written(seen(3), snapshots=Nowhere()).kept
+    without = written(seen(3), snapshots=NOWHERE).kept
     assert without["members"] is without["places"] is None
     assert "no longer holds" in without["map"]["trouble"]
 
@@ -227,7 +226,7 @@ def test_pictures_have_names_times_in_the_chosen_zone_and_marks_of_another_model
 def test_what_is_not_in_the_archive_or_not_chosen_is_said(archive: Store, tmp_path: Path) -> None:
     with pytest.raises(SourceNotFound):
         Report.read(open_store(str(tmp_path / "nothing")))
-    other = renamed(window(0, [0, 1]), "other\x1b")
+    other = window(0, [0, 1], graph="other\x1b")
     Archive(archive).add("communities", encode_communities(other))
     assert Report.read(archive, Selection(graph="g")).name.graph == "g"
     for graph, model, says in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import logging
 import re
@@ -20,7 +21,7 @@ from stream_icd.core.errors import StoreUnreachable
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.series import SeenWindow
 from stream_icd.interfaces.view.panels.queries import Parameters, Queries, _Answer
-from stream_icd.interfaces.view.web.app import _QUESTIONS, View
+from stream_icd.interfaces.view.web.app import _MOST_NEWS, _MOST_TABS, _QUESTIONS, View, _FanOut
 from stream_icd.interfaces.view.web.page_files import page_files
 from stream_icd.interfaces.view.web.serve import Access, PageServer
 from tests.interfaces.view.windows import Placed, get, name, page_of, queries, seen
@@ -135,24 +136,13 @@ def test_the_token_of_a_loopback_page_is_asked_for_if_one_was_given() -> None:
 @pytest.mark.parametrize(
     ("question", "asked", "complaint"),
     [
-        ("flow", {"last": "1000000000"}, "last"),
-        ("flow", {"bands": "41"}, "bands"),
-        ("flow", {"columns": "-1"}, "columns"),
-        ("flow", {"follow": "1;drop"}, "follow"),
-        ("flow", {"follow": ",".join("1" * 50)}, "follow"),
-        ("flow", {"follow": "9" * 19}, "follow"),
-        *(
-            ("flow", {"inside": band}, "inside")
-            for band in ("2", "0:2", "1:", "1:x", "x:1", "1:2,3")
-        ),
-        ("life", {"last": "٣"}, "last"),
-        ("events", {"kinds": "born,exploded"}, "exploded"),
-        ("events", {"kinds": "\x1b[31m"}, "kinds"),
-        ("events", {"limit": "1001"}, "limit"),
+        *(("flow", {"last": number}, "last") for number in ("1000000000", "6001", "-1", "٣")),
+        *(("flow", {"follow": ids}, "follow") for ids in ("1;drop", ",".join("1" * 50), "9" * 19)),
+        *(("flow", {"inside": band}, "inside") for band in ("0:2", "1:", "x:1", "1:2,3")),
+        *(("events", {"kinds": kinds}, "kinds") for kinds in ("born,exploded", "\x1b[31m")),
         ("members", {"community": ""}, "community"),
-        ("nodes", {"beginning": ""}, "beginning"),
-        ("node", {"node": "x" * 1025}, "node"),
-        ("compare", {"last": "301", "other_graph": "g"}, "last"),
+        ("composition", {}, "community"),
+        *(("nodes", {"beginning": text}, "beginning") for text in ("", "x" * 1025)),
         ("node", {"node": "x" * 9000}, "at most 8192"),
         *((question, {"graph": "g", "x" * 100: "1"}, "no parameter") for question in OF_SERIES),
     ],
@@ -386,3 +376,53 @@ def test_all_questions_have_an_answer_or_it_is_said_what_is_not_there(page: str)
         answer = get(page, f"/api/{question}", parameters)
         assert answer.status == 404
         assert answer.json()["error"]
+
+
+OURS, OTHER = name("a"), name("b")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.anyio
+async def test_each_tab_gets_the_news_of_its_series_until_it_leaves_or_falls_behind() -> None:
+    fan_out = _FanOut()
+    fan_out.publish(OURS, b"early")  # before the server runs
+    fan_out.close_soon()
+
+    async def read() -> list[bytes]:
+        return [message async for message in fan_out.messages(OURS)]
+
+    left, *quick = [asyncio.create_task(read()) for _ in range(3)]
+    await asyncio.sleep(0)
+    left.cancel()
+    await asyncio.gather(left, return_exceptions=True)
+    slow = fan_out.messages(OURS)
+    waiting = asyncio.create_task(anext(slow))
+    await asyncio.sleep(0)
+    news = [b"%d" % n for n in range(_MOST_NEWS + 10)]
+    for n, message in enumerate(news):
+        fan_out.deliver(OURS, message)
+        fan_out.deliver(OTHER, b"other")
+        if n % 50 == 0:
+            await asyncio.sleep(0)
+    assert await waiting == b"0"
+    assert [message async for message in slow] == []
+    await asyncio.sleep(0.01)
+    assert (fan_out.n_dropped, len(fan_out)) == (1, 2)
+    fan_out.close()
+    assert await asyncio.gather(*quick) == [news] * 2
+
+
+@pytest.mark.anyio
+async def test_tabs_are_limited_also_if_they_connect_at_the_same_time() -> None:
+    fan_out = _FanOut()
+    assert not fan_out.is_full  # as all of them are told
+    asked = [fan_out.messages(OURS) for _ in range(_MOST_TABS + 5)]
+    tabs = [asyncio.create_task(anext(one, b"")) for one in asked]  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    assert (len(fan_out), fan_out.is_full) == (_MOST_TABS, True)
+    fan_out.close()
+    await asyncio.gather(*tabs)
