@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, replace
 from datetime import UTC, date, datetime
@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from stream_icd import memory_broker
 from stream_icd.commands.cli.main import app
-from stream_icd.core.communities import Labels
+from stream_icd.core.communities import Communities, Labels
 from stream_icd.core.errors import BadSnapshot, StoreUnreachable
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
@@ -73,12 +73,11 @@ def viewed(broker: Broker, topics: Topics, **options: Any) -> Iterator[tuple[All
         yield seen, address
 
 
-def results(topics: Topics, n: int, first: int = 0) -> list[OutgoingRecord]:
-    found = [window(hour, labels) for hour, labels in enumerate(drifting(n))]
-    return [
-        outgoing(topics.communities, encode_communities(communities))
-        for communities in found[first:]
-    ]
+WINDOWS = [window(hour, labels) for hour, labels in enumerate(drifting(5))]
+
+
+def results(topics: Topics, found: Iterable[Communities]) -> list[OutgoingRecord]:
+    return [outgoing(topics.communities, encode_communities(one)) for one in found]
 
 
 def kept(seen: AllSeries) -> int:
@@ -89,7 +88,7 @@ def listened(address: str) -> list[tuple[str, Any]]:
     """Open a tab; its list of server-sent events grows until the server ends."""
     place = urlsplit(address)
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
-    connection.request("GET", "/api/stream")
+    connection.request("GET", "/api/stream", headers={"Connection": "close"})
     response = connection.getresponse()
     assert response.getheader("content-type", "").startswith("text/event-stream")
     got: list[tuple[str, Any]] = []
@@ -108,12 +107,12 @@ def listened(address: str) -> list[tuple[str, Any]]:
 
 
 def test_what_the_topic_held_and_what_comes_later_is_seen(broker: Broker, topics: Topics) -> None:
-    publish(broker, results(topics, 3))
+    publish(broker, results(topics, WINDOWS[:3]))
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == 3)
         got = listened(address)
         wait_until(lambda: bool(got))
-        publish(broker, results(topics, 5, first=3))
+        publish(broker, results(topics, WINDOWS[3:]))
         wait_until(lambda: got[-1][1].get("number") == 4)
         assert [kind for kind, _ in got] == ["hello"] + ["window"] * (len(got) - 1)
         wait_until(lambda: get(address, "/api/overview").json()["caught_up"])
@@ -126,14 +125,13 @@ def test_what_the_topic_held_and_what_comes_later_is_seen(broker: Broker, topics
 
 @pytest.mark.brokers("mortal_kafka")
 def test_the_page_goes_on_after_a_restart_of_the_broker(broker: Broker, topics: Topics) -> None:
-    assert broker.node is not None
-    publish(broker, results(topics, 2))
+    publish(broker, results(topics, WINDOWS[:2]))
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == 2)
         got = listened(address)
         broker.node.kill()
         broker.node.start()
-        publish(broker, results(topics, 3, first=2))
+        publish(broker, results(topics, WINDOWS[2:3]))
         wait_until(lambda: any(kind == "window" for kind, _ in got))
         assert get(address, "/api/life").json()["columns"]["number"] == [0, 1, 2]
 
@@ -157,9 +155,8 @@ def test_the_command_says_where_to_open_the_page_which_waits_for_a_broker(
     assert "open http" in done.output
     assert "the page waits for one" in done.output
     archive = ("--history", str(tmp_path), "--token", "a+b&c")
-    assert (
-        "/?token=a%2Bb%26c   (" in CliRunner().invoke(app, ["view", "--port", "0", *archive]).output
-    )
+    done = CliRunner().invoke(app, ["view", "--port", "0", *archive])
+    assert "/?token=a%2Bb%26c   (" in done.output
 
 
 def test_a_broker_that_is_away_is_named_until_it_is_back_and_no_end_waits_for_it(
@@ -180,12 +177,11 @@ def test_a_broker_that_is_away_is_named_until_it_is_back_and_no_end_waits_for_it
 def test_what_each_topic_says_is_seen_once_and_nonsense_is_passed_over(
     broker: Broker, topics: Topics
 ) -> None:
-    found = window(0, next(drifting(1)))
+    found = WINDOWS[0]
     truth = Labels("g", "g/0", found.window, found.nodes, found.labels)
     refused = Record(topics.snapshots, 0, 7, 0, b"g", b"?", ())
     decision = Announcement("promoted", "models/", "better on 10 windows", "retrain", START, "as@2")
-    message = encode_announcement(decision)
-    decided = OutgoingRecord(topics.models, message.value, message.key, message.headers)
+    decided = outgoing(topics.models, encode_announcement(decision))
     nonsense = [
         OutgoingRecord(topic, b"nonsense", b"g")
         for topic in (topics.communities, topics.events, topics.labels, topics.models)
@@ -195,7 +191,7 @@ def test_what_each_topic_says_is_seen_once_and_nonsense_is_passed_over(
     letter = dead_letter(refused, "decode", BadSnapshot("not a table"))
     tracked = [outgoing(topics.events, encode_events(one)) for one in tracked_elsewhere(4)[1][1:]]
     publish(broker, [*nonsense, deleted, known, letter, decided, decided, *tracked])
-    publish(broker, [*results(topics, 4), *results(topics, 4), *results(topics, 5, first=4)])
+    publish(broker, results(topics, (*WINDOWS[:4], *WINDOWS)))
     with viewed(broker, topics, graph="g") as (seen, address):
         wait_until(lambda: kept(seen) == 5 and seen.dead_letters()[0] == 1)
         wait_until(lambda: len(seen.announcements()) == 1)
@@ -229,7 +225,7 @@ def test_a_missing_topic_is_said_and_read_once_it_is_there(
 
         wait_until(lambda: {names.communities, names.events} <= missing())
         create_topics(broker.settings(), [TopicSpec(names.communities)])
-        publish(broker, results(names, 2))
+        publish(broker, results(names, WINDOWS[:2]))
         wait_until(lambda: kept(seen) == 2)
         assert (names.communities in missing(), names.events in missing()) == (False, True)
 
@@ -251,9 +247,7 @@ def test_the_map_reads_the_snapshot_that_the_result_names_and_nothing_else(
     not_digits = "\N{SUPERSCRIPT TWO}@7", "0@\N{ARABIC-INDIC DIGIT SEVEN}", "@"
     places = ["0@1", "", "0@99999", "7@0", "x@y", "0@-1", "0@1@2", *not_digits]
     wrong = [replace(window(at, [0, 1]), snapshot_place=one) for at, one in enumerate(places, 9)]
-    publish(
-        broker, [outgoing(topics.communities, encode_communities(one)) for one in (*found, *wrong)]
-    )
+    publish(broker, results(topics, (*found, *wrong)))
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == 2 + len(places))
         for graph in graphs:
@@ -380,7 +374,6 @@ def test_a_correction_replaces_the_newest_window_and_older_revisions_do_not(page
     page.add(1, revision="newer", received=10)
     assert page.look() == 1
     (summary,) = page.seen.summaries()
-    assert summary.newest is not None
     assert (summary.newest.result.revision, summary.newest.number) == ("newer", 1)
 
 

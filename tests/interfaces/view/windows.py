@@ -6,12 +6,12 @@ import gzip
 import http.client
 import json
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import combinations, pairwise
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
@@ -27,6 +27,8 @@ from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources
 from stream_icd.interfaces.view.panels.queries import Queries
 from stream_icd.interfaces.view.web.app import View
 from stream_icd.interfaces.view.web.serve import Access, PageServer
+from stream_icd.methods.names.attributes import attributes_of
+from stream_icd.methods.names.names import Naming
 from stream_icd.streaming.dead_letters.letters import DeadLetter
 from tests.testbed.windows import START, follow, window
 
@@ -52,13 +54,24 @@ def seen(
     origin: str = ORIGIN,
     first: int = 0,
     to: AllSeries | None = None,
+    **fields: Any,
 ) -> AllSeries:
-    """All series after windows of one graph, an hour each: so many drifting ones, or with these."""
+    """All series after windows of one graph, an hour each: so many drifting ones, or with these.
+
+    fields: what else the results say.
+    """
     everything = AllSeries() if to is None else to
     given = drifting(labels) if isinstance(labels, int) else labels
     for hour, found in enumerate(given, first):
-        everything.add(window(hour, found, names, model, graph=graph), origin)
+        result = window(hour, found, names, model, graph=graph)
+        everything.add(replace(result, **fields), origin)
     return everything
+
+
+def named(values: Sequence[str], attribute: str = "class", graph: str | None = None) -> AllSeries:
+    """No series yet; the nodes 0, 1, 2, … of the graph, or of any, have these values."""
+    table = attributes_of(pa.array(range(len(values))), {attribute: values})
+    return AllSeries(naming=Naming({graph: table}))
 
 
 @dataclass(frozen=True)
@@ -113,7 +126,7 @@ class Given(Sources):
     read: bool = True
 
     def read_snapshot(self, _: SeriesName, window: SeenWindow) -> Snapshot:
-        return cast(Snapshot, self.graphs.read(window))
+        return self.graphs.read(window)
 
     def troubles(self) -> dict[str, str]:
         return self.trouble
