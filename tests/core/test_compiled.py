@@ -48,7 +48,7 @@ def run(
     )
 
 
-def test_without_a_folder_that_can_be_written_detection_works_all_the_same(
+def test_detection_needs_no_folder_to_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)

@@ -43,9 +43,7 @@ def best_assignment(truth: np.ndarray, found: np.ndarray) -> float:
 
 
 @given(partition_pairs())
-def test_each_agreement_is_that_of_scikit_learn_or_scipy(
-    pair: tuple[np.ndarray, np.ndarray],
-) -> None:
+def test_agreements_are_those_of_other_libraries(pair: tuple[np.ndarray, np.ndarray]) -> None:
     assert nmi(*pair) == pytest.approx(normalized_mutual_info_score(*pair), abs=1e-12)
     assert ami(*pair) == pytest.approx(adjusted_mutual_info_score(*pair), abs=1e-9)
     assert accuracy(*pair) == pytest.approx(best_assignment(*pair))
@@ -59,9 +57,7 @@ def test_accuracy_is_the_dense_assignments_at_any_k(k_truth: int, k_found: int) 
     assert accuracy(truth, found) == best_assignment(truth, found)
 
 
-def test_accuracy_of_similar_partitions_needs_no_quadratic_solver(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_accuracy_of_similar_partitions_needs_no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(agreement, "min_weight_full_bipartite_matching")
     rng, alone = np.random.default_rng(0), np.arange(5000)
     assert accuracy(alone, rng.permutation(alone)) == 1.0

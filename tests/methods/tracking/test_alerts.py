@@ -95,6 +95,7 @@ def test_a_rule_that_asks_for_nodes_that_moved_and_one_without_end() -> None:
     [
         ("merged and bitz >= 20", "'bitz' is no kind of event and no field; did you", "bitz"),
         ("bits >= many", "bits is compared with a number, not 'many'", "many"),
+        ("bits >= '20'", "bits is compared with a number", "'20'"),
         ("bits >= nan", "bits is compared with a number", "nan"),
         ("bits merged", "compare bits with <", "merged"),
         ("merged bits > 1", "expected and, or, or the end, not 'bits'", "bits"),
