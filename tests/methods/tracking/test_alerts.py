@@ -239,11 +239,15 @@ def test_events_that_last_are_confirmed_that_many_windows_later_and_others_are_n
     windows = tracked(TOGETHER, TOGETHER, PARTS, PARTS, TOGETHER, TOGETHER)
     assert {"split"} in kinds(windows, 1)
     assert {"split"} not in kinds(windows, 2)
-    born = [*PARTS, *[2] * 6]
-    first, second, third = tracked(PARTS, born, PARTS)
-    held = zip(second.events, still_hold(second.events, first, second, third), strict=True)
-    assert {event.kind: holds for event, holds in held} == {"continued": True, "born": False}
-    assert all(still_hold(second.events, first, second, second))
+    third, larger = [*PARTS, *[2] * 6], [*PARTS, 0, 0]
+    for kind, before, now in (
+        ("born", PARTS, third), ("died", third, PARTS),
+        ("grown", PARTS, larger), ("shrunk", larger, PARTS),
+    ):  # fmt: skip
+        first, changed, undone = tracked(before, now, before)
+        held = zip(changed.events, still_hold(changed.events, first, changed, undone), strict=True)
+        assert {event.kind: holds for event, holds in held} == {"continued": True, kind: False}
+        assert all(still_hold(changed.events, first, changed, changed))
     # A merger of unknown parts holds while its community exists.
     _, merged, gone = tracked(PARTS, TOGETHER, [*range(18)])
     holds = [still_hold(merged.events, None, merged, later) for later in (merged, gone)]

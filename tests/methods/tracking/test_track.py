@@ -53,14 +53,9 @@ CASES = {
         groups(50, 3, 9), groups(53, 9), [("merged", 0, (0, 1)), ("continued", 2)]),
     "one that is too small merges without a word": (
         groups(50, 2, 9), groups(52, 9), [("continued", 0), ("continued", 2), ("died", 1)]),
-    "three merge": (
-        groups(5, 5, 9, 9), groups(19, 9), [("merged", 2, (0, 1, 2)), ("continued", 3)]),
     "split": (
         groups(20, 9), groups(12, 8, 9),
         [("split", 0, (0, 2)), ("born", 2, (0,)), ("continued", 1)]),
-    "split into three": (
-        groups(30, 9), groups(14, 8, 8, 9),
-        [("split", 0, (0, 2, 3)), ("born", 2, (0,)), ("born", 3, (0,)), ("continued", 1)]),
     "split into so many that none is the old one": (
         groups(20, 9), groups(5, 5, 5, 5, 9),
         [("born", 2, (0,)), ("born", 3, (0,)), ("born", 4, (0,)), ("born", 5, (0,)),
