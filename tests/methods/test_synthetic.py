@@ -1,11 +1,14 @@
-"""LFR graphs are those of the paper, and streams of them change as their record says."""
+"""LFR and GN graphs are those of the papers; LFR streams change as their record says."""
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from stream_icd.core.errors import BadSettings
+from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.methods.synthetic.lfr import Drift, LfrSettings, generate_drifting_lfr, generate_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 
@@ -55,10 +58,8 @@ def test_mixing_degrees_and_sizes_are_the_papers(mixing: float) -> None:
         support = np.arange(low, 4 * low, dtype=float) ** -2
         n_low, n_high = (((tail >= n * low) & (tail < 2 * n * low)).sum() for n in (1, 2))
         assert n_low / n_high == pytest.approx(support[:low].sum() / support[low:].sum(), rel=0.1)
-    sizes, support = (
-        np.concatenate([np.bincount(g.communities) for g in graphs]),
-        np.arange(10, 201),
-    )
+    sizes = np.concatenate([np.bincount(graph.communities) for graph in graphs])
+    support = np.arange(10, 201)
     expected = (1 / support[support < 45]).sum() / (1 / support).sum()
     assert np.mean(sizes < 45) == pytest.approx(expected, abs=0.06)
 
@@ -80,25 +81,6 @@ def test_small_graphs_have_sound_communities() -> None:
         graph = generate_lfr(np.random.default_rng(seed), small)
         check_simple(graph, small)
         assert graph.edges.shape[1] > 200
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"mixing": 1.5}, "mixing"),
-        ({"n_nodes": 15}, "make more nodes"),
-        ({"min_community": 30, "max_community": 20}, "community sizes"),
-        ({"mean_degree": 0.5}, r"mean_degree must be at least 3\.18,"),
-        ({"mean_degree": 100}, r"below max_degree \(100\)"),
-        ({"max_degree": 5000}, "max_degree"),
-        ({"max_degree": 400, "mixing": 0.1}, "max_degree"),
-        ({"n_nodes": 5000, "min_community": 170, "max_community": 171}, "add up"),
-        ({"n_nodes": 104, "max_degree": 100, "min_community": 52, "mixing": 0.0}, "room"),
-    ],
-)
-def test_impossible_settings_are_refused(settings: dict[str, float], message: str) -> None:
-    with pytest.raises(BadSettings, match=message):
-        lfr(**settings)
 
 
 def stream(seed: int = 3, n_snapshots: int = 12, **settings: float) -> list[Step]:
@@ -181,7 +163,101 @@ def test_sizes_mixing_and_degrees_hold_along_a_stream_that_the_seed_decides() ->
     assert np.mean(n_edges[5:]) > 0.97 * n_edges[0]
 
 
-def test_impossible_streams_are_refused_at_once() -> None:
-    for settings in ({"churn": 1.5}, {"event_rate": -0.1}, {"n_snapshots": -1}):
-        with pytest.raises(BadSettings, match=next(iter(settings))):
-            generate_drifting_lfr(0, **{"n_snapshots": 2, **settings})  # type: ignore[arg-type]
+def gn(seed: int = 0, *sizes: int, **settings: float) -> PlantedGraph:
+    return generate_gn(np.random.default_rng(seed), *sizes, **settings)
+
+
+def n_inside(graph: PlantedGraph) -> int:
+    return int(np.equal(*graph.communities[graph.edges]).sum())
+
+
+def test_edges_are_as_many_as_in_the_paper_and_outside_as_all_others_share() -> None:
+    graphs = [gn(seed, p_in=0.3) for seed in range(4)]
+    n_edges = np.mean([graph.edges.shape[1] for graph in graphs])
+    assert n_edges == pytest.approx(49_250, abs=4 * (49_250 / 4) ** 0.5)
+    assert np.mean([*map(n_inside, graphs)]) == pytest.approx(47_500 * 0.3, rel=0.02)
+    graph = gn(0, 600, 3, p_in=0.8)
+    outside = graph.edges.shape[1] - n_inside(graph)
+    assert outside == pytest.approx(3 * 200 * 200 * 0.2 / 2, rel=0.05)
+
+
+def test_communities_are_equal_edges_simple_and_ids_say_nothing() -> None:
+    graph, again, other = (gn(seed) for seed in (5, 5, 6))
+    assert graph.n_communities == 250
+    assert graph.communities.dtype == np.int32
+    assert set(np.bincount(graph.communities)) == {20}
+    assert graph.edges.dtype == np.int64
+    assert (graph.edges[0] < graph.edges[1]).all()
+    assert np.unique(graph.edges, axis=1).shape == graph.edges.shape
+    assert np.array_equal(graph.edges, again.edges)
+    assert np.array_equal(graph.communities, again.communities)
+    assert not np.array_equal(graph.communities, other.communities)
+    assert abs(np.corrcoef(np.arange(5000), graph.communities)[0, 1]) < 0.06
+    assert set(np.bincount(gn(0, 101, 7).communities)) == {14, 15}  # 101 is no multiple of 7
+
+
+def test_probabilities_of_0_and_1_and_any_number_of_communities_are_allowed() -> None:
+    cliques = gn(0, 60, 6, p_in=1.0, p_out=0.0)
+    assert cliques.edges.shape[1] == n_inside(cliques) == 6 * 45
+    assert gn(0, 60, 6, p_in=1.0, p_out=1.0).edges.shape[1] == 60 * 59 // 2
+    assert gn(0, 30, 1).n_communities == 1
+    assert gn(0, 30, 30, p_in=1.0).edges.shape == (2, 0)
+
+
+def test_every_pair_is_equally_likely() -> None:
+    adjacency = sum(gn(seed, 6, 1, p_in=0.4).adjacency().toarray() for seed in range(500))
+    assert np.allclose(adjacency[~np.eye(6, dtype=bool)] / 500, 0.4, atol=0.1)
+
+
+PATH = np.array([[2, 0, 3], [1, 1, 2]])  # 0 - 1 - 2 - 3, in a careless order
+LABELS = np.array([0, 0, 1, 1, 1], np.int32)
+
+
+def test_a_graph_of_pairs_has_ordered_edges_and_a_canonical_adjacency() -> None:
+    graph = PlantedGraph.of_pairs(PATH, LABELS)
+    assert graph.edges.tolist() == [[0, 1, 2], [1, 2, 3]]
+    adjacency = graph.adjacency()
+    assert (adjacency.dtype, adjacency.has_canonical_format) == (np.float64, True)
+    path = np.eye(5, k=1) + np.eye(5, k=-1)
+    path[4] = path[:, 4] = 0  # node 4 is isolated, and counts
+    assert np.array_equal(adjacency.toarray(), path)
+    empty = PlantedGraph(3, np.empty((2, 0), np.int64), np.zeros(3, np.int32))
+    assert empty.adjacency().nnz == 0
+
+
+def test_shuffling_moves_nodes_with_their_edges_and_communities() -> None:
+    shuffled = PlantedGraph.shuffled(np.random.default_rng(1), PATH, LABELS)
+    assert n_inside(shuffled) == 2  # 0-1 and 2-3 were inside, 1-2 was not
+    assert sorted(np.bincount(shuffled.edges.ravel(), minlength=5)) == [0, 1, 1, 2, 2]
+    assert not np.array_equal(shuffled.communities, LABELS)
+
+
+DRIFTING = partial(generate_drifting_lfr, seed=3, n_snapshots=2)
+
+
+@pytest.mark.parametrize(
+    ("made", "settings", "message"),
+    [
+        (lfr, {"mixing": 1.5}, "mixing"),
+        (lfr, {"n_nodes": 15}, "make more nodes"),
+        (lfr, {"min_community": 30, "max_community": 20}, "community sizes"),
+        (lfr, {"mean_degree": 0.5}, r"mean_degree must be at least 3\.18,"),
+        (lfr, {"mean_degree": 100}, r"below max_degree \(100\)"),
+        (lfr, {"max_degree": 5000}, "max_degree"),
+        (lfr, {"max_degree": 400, "mixing": 0.1}, "max_degree"),
+        (lfr, {"n_nodes": 5000, "min_community": 170, "max_community": 171}, "add up"),
+        (lfr, {"n_nodes": 104, "max_degree": 100, "min_community": 52, "mixing": 0.0}, "room"),
+        (DRIFTING, {"churn": 1.5}, "churn"),
+        (DRIFTING, {"event_rate": -0.1}, "event_rate"),
+        (DRIFTING, {"n_snapshots": -1}, "n_snapshots"),
+        (gn, {"p_in": 1.2}, "p_in"),
+        (gn, {"p_out": -0.1}, "p_out"),
+        (gn, {"n_communities": 0}, "0 communities of 5000 nodes"),
+        (gn, {"n_communities": 5001}, "5001 communities of 5000 nodes"),
+    ],
+)
+def test_impossible_settings_are_refused(
+    made: Callable[..., object], settings: dict[str, float], message: str
+) -> None:
+    with pytest.raises(BadSettings, match=message):
+        made(**settings)

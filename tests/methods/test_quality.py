@@ -1,4 +1,4 @@
-"""Modularity, NCut, description length and hidden edges, against networkx and sums over edges."""
+"""Agreement of partitions, and their quality in a graph, against other libraries and sums."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
 from scipy.sparse import block_diag, coo_array, csr_array, csr_matrix
+from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
 
 from stream_icd.core.errors import BadSettings
+from stream_icd.methods.quality import agreement
+from stream_icd.methods.quality.agreement import accuracy, ami, nmi
 from stream_icd.methods.quality.partition import (
     HiddenEdges,
     description_length,
@@ -21,6 +26,74 @@ from stream_icd.methods.quality.partition import (
     ncut,
 )
 from stream_icd.methods.synthetic.gn import generate_gn
+
+EACH_AGREEMENT = pytest.mark.parametrize("metric", [nmi, ami, accuracy])
+
+
+@st.composite
+def partition_pairs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    n_nodes = draw(st.integers(1, 40))
+    labels = st.lists(st.integers(0, 6), min_size=n_nodes, max_size=n_nodes)
+    return np.array(draw(labels), dtype=np.int32), np.array(draw(labels), dtype=np.int32)
+
+
+def best_assignment(truth: np.ndarray, found: np.ndarray) -> float:
+    table = contingency_matrix(truth, found)
+    return float(table[linear_sum_assignment(-table)].sum() / len(truth))
+
+
+@given(partition_pairs())
+def test_agreements_are_those_of_other_libraries(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    assert nmi(*pair) == pytest.approx(normalized_mutual_info_score(*pair), abs=1e-12)
+    assert ami(*pair) == pytest.approx(adjusted_mutual_info_score(*pair), abs=1e-9)
+    assert accuracy(*pair) == pytest.approx(best_assignment(*pair))
+
+
+@pytest.mark.parametrize(("k_truth", "k_found"), [(300, 300), (20, 400), (400, 20)])
+def test_accuracy_is_the_dense_assignments_at_any_k(k_truth: int, k_found: int) -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(k_truth, size=5000)
+    found = np.where(rng.random(5000) < 0.6, truth, rng.integers(k_found, size=5000)) % k_found
+    assert accuracy(truth, found) == best_assignment(truth, found)
+
+
+def test_accuracy_of_similar_partitions_needs_no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(agreement, "min_weight_full_bipartite_matching")
+    rng, alone = np.random.default_rng(0), np.arange(5000)
+    assert accuracy(alone, rng.permutation(alone)) == 1.0
+    pairs, moves = alone // 2, rng.random(5000) < 0.05
+    moved = np.where(moves, rng.integers(2500, size=5000), pairs)
+    assert accuracy(pairs, moved) == best_assignment(pairs, moved)
+
+
+@EACH_AGREEMENT
+@given(pair=partition_pairs(), seed=st.integers(0, 99))
+def test_names_and_order_of_communities_do_not_matter(metric, pair, seed) -> None:  # type: ignore[no-untyped-def]
+    truth, found = pair
+    renamed = np.random.default_rng(seed).permutation(100)[found] * 7
+    assert metric(truth, renamed) == pytest.approx(metric(truth, found))
+    assert metric(found, truth) == pytest.approx(metric(truth, found))
+    assert metric(truth, truth) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("metric", "at_least"), [(nmi, 0.0), (ami, 0.0), (accuracy, 1 / 6)])
+def test_values_where_a_partition_says_nothing(metric, at_least: float) -> None:  # type: ignore[no-untyped-def]
+    one, all_alone, nobody = np.zeros(6, np.int32), np.arange(6), np.empty(0, np.int32)
+    assert metric(one, one) == metric(all_alone, all_alone) == metric(nobody, nobody) == 1.0
+    assert metric(one, all_alone) == pytest.approx(at_least)
+    assert metric(all_alone, one) == pytest.approx(at_least)
+    # A partition may be a list, also of labels above int64.
+    assert metric([0, 0, 1, 1], [3, 3, 2, 2]) == metric([], []) == 1.0
+    assert metric([1 << 63, (1 << 64) - 1, 1 << 63], [0, 1, 0]) == 1.0
+
+
+@EACH_AGREEMENT
+def test_partitions_that_do_not_fit_are_refused(metric) -> None:  # type: ignore[no-untyped-def]
+    other_length, two_dimensional = np.zeros(4, np.int32), np.zeros((5, 1), np.int32)
+    for wrong in (other_length, two_dimensional, np.zeros(5), list("abcde")):
+        with pytest.raises(BadSettings):
+            metric(np.zeros(5, np.int32), wrong)
+
 
 Case = tuple[csr_array, np.ndarray]
 TRIANGLES = csr_array(block_diag([np.ones((3, 3)) - np.eye(3)] * 2))
@@ -32,7 +105,7 @@ def hidden_score(adjacency: csr_array, labels: np.ndarray) -> float:
     return next(hide_edges(adjacency)).score(labels)
 
 
-EACH_METRIC = pytest.mark.parametrize(
+EACH_QUALITY = pytest.mark.parametrize(
     "metric", [modularity, ncut, description_length, hidden_score]
 )
 
@@ -127,7 +200,7 @@ def test_each_edge_is_hidden_once_and_scored_with_the_best_mixing(case: Case, se
     assert np.array_equal(hidden_times, dense > 0)
 
 
-@EACH_METRIC
+@EACH_QUALITY
 @given(case=weighted_graphs(7), unit=st.floats(0.01, 100))
 def test_the_unit_of_the_weights_does_not_matter(metric, case: Case, unit: float) -> None:  # type: ignore[no-untyped-def]
     adjacency, labels = case
@@ -135,7 +208,7 @@ def test_the_unit_of_the_weights_does_not_matter(metric, case: Case, unit: float
     assert scaled == pytest.approx(metric(adjacency, labels), abs=1e-6)
 
 
-@EACH_METRIC
+@EACH_QUALITY
 def test_a_graph_without_edges_is_zero_and_stored_zeros_are_no_edges(metric) -> None:  # type: ignore[no-untyped-def]
     for n_nodes in (0, 1, 5):
         assert metric(csr_array((n_nodes, n_nodes)), np.arange(n_nodes)) == 0.0
@@ -146,12 +219,13 @@ def test_a_graph_without_edges_is_zero_and_stored_zeros_are_no_edges(metric) -> 
         assert metric(csr_matrix(TRIANGLES), TRUTH) == metric(TRIANGLES, TRUTH)
 
 
-@pytest.mark.parametrize("metric", [modularity, ncut])
-def test_float32_weights_are_summed_in_double(metric) -> None:  # type: ignore[no-untyped-def]
+def test_float32_weights_are_summed_in_double() -> None:
     rng = np.random.default_rng(0)
     upper = np.triu(rng.random((300, 300)), 1).astype(np.float32)
     single, labels = csr_array(upper + upper.T), rng.integers(20, size=300)
-    assert metric(single, labels) == pytest.approx(metric(single.astype(float), labels), rel=1e-12)
+    double = single.astype(float)
+    for metric in (modularity, ncut):
+        assert metric(single, labels) == pytest.approx(metric(double, labels), rel=1e-12)
 
 
 def test_true_communities_beat_coarser_finer_and_shuffled_ones() -> None:
@@ -166,7 +240,7 @@ def test_true_communities_beat_coarser_finer_and_shuffled_ones() -> None:
     assert hidden_score(adjacency, shuffled) < 0.05
 
 
-@EACH_METRIC
+@EACH_QUALITY
 def test_a_graph_and_labels_that_do_not_fit_are_refused(metric) -> None:  # type: ignore[no-untyped-def]
     for wrong in (TRUTH[:5], TRUTH.astype(float), TRUTH[:, None]):
         with pytest.raises(BadSettings):
