@@ -195,11 +195,10 @@ def test_t_drives_own_form_is_read_from_its_folder(tmp_path: Path) -> None:
     assert snapshot.nodes.to_pylist() == [1, 2]
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_real_taxis_have_as_many_edges_as_the_papers(seed: int) -> None:
+def test_real_taxis_have_as_many_edges_as_the_papers() -> None:
     columns = Columns("t", {"taxi": "taxi"}, FIX, zone="Asia/Shanghai")
     raw = read_rows(real_data("tdrive_1h.parquet"), columns.names, pytest.fail)
-    settings = TaxiSettings(HOUR, HOUR, sample=1279, seed=seed)
+    settings = TaxiSettings(HOUR, HOUR, sample=1279)
     rows = columns.read(raw, pytest.fail)
     (snapshot,) = snapshots(windowed_snapshots(rows, settings, on_late=pytest.fail))
     assert snapshot.n_nodes == 1279
