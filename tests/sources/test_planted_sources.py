@@ -38,13 +38,6 @@ def test_gn_has_the_papers_sizes_and_its_truth() -> None:
     assert labels.nodes.equals(snapshot.nodes)
 
 
-def test_the_number_of_nodes_may_be_drawn() -> None:
-    drawn = {s.n_nodes for s, _ in taken(independent_lfr(0, 6, SMALL, most_nodes=700))}
-    assert len(drawn) > 1
-    assert drawn <= set(range(500, 701))
-    assert {s.n_nodes for s, _ in taken(independent_lfr(0, 3, SMALL))} == {500}
-
-
 def test_mixing_shifts_halfway_or_evenly() -> None:
     def mixing(shift: str) -> list[float]:
         source = independent_lfr(0, 4, SMALL, shift=shift, mixing_after=0.6)  # type: ignore[arg-type]
@@ -75,7 +68,6 @@ def test_other_settings_are_other_sources() -> None:
         lambda: independent_gn(0, 1, p_in=1.5),
         lambda: independent_gn(0, 1, n_nodes=10**20),
         lambda: independent_lfr(0, 1, SMALL, most_nodes=10**20),
-        lambda: independent_gn(0, 1, p_in_after=-0.1),
         lambda: independent_lfr(0, 1, SMALL, most_nodes=100),
         lambda: independent_lfr(0, 1, SMALL, shift="sudden", mixing_after=1.5),
         lambda: drifting_lfr(0, 1, SMALL, churn=1.5),

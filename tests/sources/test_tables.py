@@ -187,14 +187,6 @@ def test_compressed_text_is_read(tmp_path: Path) -> None:
         assert sorted(tables.columns_of(path)) == ["dst", "src", "t"]
 
 
-def test_a_file_without_a_header_needs_names(tmp_path: Path) -> None:
-    lines = "".join(f"{src} {dst} {t}\n" for t, src, dst in ROWS)
-    path = write(tmp_path, {"email.txt": lines}) / "email.txt"
-    assert read(path, header=["src", "dst", "t"]) == (EXPECTED, [])
-    with pytest.raises(BadSettings, match="expected t, src, dst"):
-        read(path)
-
-
 def test_a_folder_or_a_link_that_cannot_be_read_is_a_bad_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
