@@ -191,39 +191,24 @@ def test_nodes_of_pajek_without_labels_of_their_own_have_numbers(
 
 EDGES = (("A1", "A2"), ("A2", "A3"), ("A3", "A1"), ("A3", "B1"), ("B1", "B2"))
 
-NAMESPACE = 'xmlns="http://graphml.graphdrawing.org/xmlns"'
-
-YED = f"""<graphml {NAMESPACE} xmlns:y="http://www.yworks.com/xml/graphml">
-  <key attr.name="url" attr.type="string" for="node" id="d4"/>
+YED = """<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:y="http://www.yworks.com">
   <key for="node" id="d6" yfiles.type="nodegraphics"/>
-  <key for="graphml" id="d7" yfiles.type="resources"/>
   <key for="edge" id="d10" yfiles.type="edgegraphics"/>
   <graph edgedefault="directed" id="G">
     <node id="n0"><data key="d4"/><data key="d6"><y:ShapeNode>
       <y:NodeLabel alignment="center">alice<y:LabelModel/></y:NodeLabel></y:ShapeNode></data></node>
-    <node id="n3" yfiles.foldertype="group"><data key="d6"><y:ProxyAutoBoundsNode><y:Realizers>
+    <node id="n3" yfiles.foldertype="group"><data key="d6">
       <y:GroupNode><y:NodeLabel>a group</y:NodeLabel></y:GroupNode>
-      <y:GroupNode><y:NodeLabel>closed</y:NodeLabel></y:GroupNode></y:Realizers>
-      </y:ProxyAutoBoundsNode></data>
+      <y:GroupNode><y:NodeLabel>closed</y:NodeLabel></y:GroupNode></data>
       <graph edgedefault="directed" id="n3:">
-        <node id="n3::n0"><data key="d6"><y:ShapeNode><y:NodeLabel>bob
-          </y:NodeLabel></y:ShapeNode></data></node>
+        <node id="n3::n0"><data key="d6"><y:NodeLabel>bob
+          </y:NodeLabel></data></node>
       </graph></node>
-    <edge id="e0" source="n0" target="n3::n0"><data key="d10"><y:PolyLineEdge>
-      <y:EdgeLabel>knows</y:EdgeLabel></y:PolyLineEdge></data></edge>
+    <edge id="e0" source="n0" target="n3::n0"><data key="d10">
+      <y:EdgeLabel>knows</y:EdgeLabel></data></edge>
   </graph>
-  <data key="d7"><y:Resources/></data>
 </graphml>"""
-
-YED_LIVE = f"""<graphml {NAMESPACE} xmlns:y="y" xmlns:x="x">
-  <key id="d1" for="node" attr.name="NodeLabels"/>
-  <graph id="G" edgedefault="directed">
-    <node id="n0"><data key="d1"><x:List><y:Label><y:Label.Text><![CDATA[alice]]></y:Label.Text>
-      </y:Label></x:List></data></node>
-    <node id="n1"><data key="d1"><x:List><y:Label><y:Label.Text>bob</y:Label.Text>
-      </y:Label></x:List></data></node>
-    <edge source="n0" target="n1"/>
-  </graph></graphml>"""
+DRAWN = "<List><Label><Label.Text>{}</Label.Text></Label></List>".format
 
 
 def graphml(nodes: str, edges: str = "", keys: str = "", name: str = "name") -> str:
@@ -270,6 +255,7 @@ def test_nodes_of_igraph_are_the_same_on_each_day(
 WEIGHT = "<key id='w' for='{}' attr.name='weight'/>".format
 ALICE, LETTERS = ("alice", "bob"), ("a", "b")
 SIZE_OF_NODES = "<key id='w' for='node' attr.name='size'/>"
+DRAWN_NODES = f"n0={DRAWN('alice')} n1={DRAWN('bob')}"
 OF_PLACES = "n0=alice n1=bob", "n0-n1=0x1.8p+1", WEIGHT("edge")
 
 
@@ -279,7 +265,7 @@ OF_PLACES = "n0=alice n1=bob", "n0-n1=0x1.8p+1", WEIGHT("edge")
         (graphml(*OF_PLACES, name="vertex_name"), ALICE, 3, ""),  # of graph-tool
         (graphml(*OF_PLACES, name="_graphml_vertex_id"), ALICE, 3, ""),
         (graphml(*OF_PLACES, name="label"), ALICE, 3, ""),  # of Gephi
-        (YED_LIVE, ALICE, 1, ""),
+        (graphml(DRAWN_NODES, "n0-n1", name="NodeLabels"), ALICE, 1, ""),  # of yEd Live
         (YED, ALICE, 1, "all edges weigh 1: not used are edgegraphics of edges ("),
         (YED, ALICE, 1, "nested graphs: all their nodes and edges are read as one"),
         (graphml("alice=Al bob=Bob", "alice-bob"), ALICE, 1, "name of nodes ("),

@@ -130,24 +130,16 @@ def test_an_error_names_an_option_as_a_description_has_it() -> None:
     assert graph.adjacency.shape == (4, 4)
 
 
-def test_taxi_fixes_become_graphs_and_disorder_is_told() -> None:
-    rng = np.random.default_rng(0)
-    fixes = {
-        "t": np.repeat(np.arange(0, 600, 30), 20).astype("datetime64[s]"),
-        "taxi": np.tile(np.arange(20), 20),
-        "lat": 39.9 + rng.normal(0, 0.01, 400),
-        "lon": 116.4 + rng.normal(0, 0.01, 400),
-    }
-    pq.write_table(pa.table(fixes), "fixes.parquet")
-    graphs = training_graphs("taxi:path=fixes.parquet,tick=1m,stale=2m,sample=10")
-    assert [graph.adjacency.shape for graph in graphs] == [(10, 10)] * len(graphs)
-    assert len(graphs) >= 10
-    backwards = pa.table({name: column[::-1] for name, column in fixes.items()})
-    pq.write_table(backwards, "backwards.parquet")
+def test_disorder_is_told_and_files_of_t_drive_are_read() -> None:
+    write(
+        {
+            "backwards.csv": "t,src,dst\n90000,1,2\n0,2,3\n",
+            "1.txt": "1,2008-02-02 08:00:00,116.4,39.9\n2,2008-02-02 08:00:10,116.4,39.9\n",
+        }
+    )
     with pytest.raises(BadRow, match="sort the file by time"):
-        training_graphs("taxi:path=backwards.parquet,tick=1m")
-    write({"1.txt": "1,2008-02-02 08:00:00,116.4,39.9\n2,2008-02-02 08:00:10,116.4,39.9\n"})
-    (graph,) = training_graphs("taxi:path=1.txt,t_drive=yes")
+        training_graphs("events:path=backwards.csv")
+    (graph,) = training_graphs("taxi:path=1.txt,t_drive=yes,sample=2")
     assert graph.adjacency.shape == (2, 2)
 
 
@@ -177,11 +169,6 @@ def test_a_table_of_labels_goes_with_every_graph_or_with_the_snapshot_that_it_na
     [
         (
             "snapshot,graph,node,community\nmonday.csv,foes,ana,1\nmonday.csv,others,ana,1",
-            BadSettings,
-            "of none of the 2 graphs.* of files that begins",
-        ),
-        (
-            "window_start,node,community\n2026-01-01,ana,1",
             BadSettings,
             "of none of the 2 graphs.* of files that begins",
         ),
