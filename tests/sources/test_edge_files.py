@@ -215,11 +215,9 @@ REFUSED: dict[str, tuple[Content, str]] = {
     "adjacency.csv": ("0,1,1,0\n1,0,1,0\n1,1,0,1\n0,0,1,0\n", "a matrix of 4 rows and 4 columns"),
     "distances.csv": ("0,.5,2\n.5,0,1\n2,1,0\n", "is a matrix of 3 rows and 3 columns"),
     "named matrix.csv": ("a 0 1 1\nb 1 0 1\nc 1 1 0\n", "is a matrix of 3 rows and 3 columns"),
-    "page.csv": ("\n<!DOCTYPE html>\n<html lang='en'>\n", "it is HTML or XML"),
     "lfs.csv": ("version https://git-lfs.github.com/spec/v1\noid\n", "Git LFS.*`git lfs pull`"),
     "JSON.csv": ('{"nodes": [], "links": []}\n', "it is JSON"),
     "GML.csv": ('Creator "igraph"\ngraph\n[\n  node [ id 1 ]\n]\n', "it is GML"),
-    "DOT.csv": ("graph G {\n a -- b;\n}\n", "Graphviz"),
     "snapshots.csv": ("snapshot,src,dst\na,1,2\nb,2,3\n", "column snapshot names 2 graphs"),
 }
 
@@ -404,18 +402,6 @@ def test_the_first_edge_of_a_text_is_an_edge(text: str, tmp_path: Path) -> None:
     assert FIRST_LINES[text] in weighted(snapshot)
 
 
-@pytest.mark.parametrize("rows", ["a,b,x\nb,c,-1\n", "a\nb\n"])
-def test_a_file_of_only_bad_rows_is_not_called_empty(
-    rows: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    snapshots, bad = read(write(tmp_path, {"g.csv": f"src,dst,weight\n{rows}"}))
-    assert (snapshots, len(bad)) == ([], 3)
-    assert (
-        "g.csv makes no snapshot: it has no good row and 2 bad ones; the first: g.csv:2" in bad[2]
-    )
-    assert "empty" not in caplog.text
-
-
 EVENTS = {
     "named.csv": "t,src,dst\n2026-01-01,1,2\n2026-01-03,2,3\n",
     "time.csv": "source,target,weight,Time\n1,2,1,1767225600\n2,3,1,1767398400\n",
@@ -446,18 +432,25 @@ def test_a_table_of_events_is_refused_with_the_commands_that_read_it(
     assert all(word.lstrip("-").replace(",", ";") in re.split("[,=]", learn) for word in missing)
 
 
-def test_an_empty_file_makes_no_snapshot_and_no_error(
+def test_an_empty_file_makes_no_snapshot_and_no_error_and_one_of_bad_rows_is_not_called_empty(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     no_rows = pa.table({"src": pa.array([], "int64"), "dst": pa.array([], "int64")})
-    write(tmp_path, {"a.csv": "", "b.csv": "src,dst\n", "c.csv": "1,2\n", "d.parquet": no_rows})
+    files = {"a.csv": "", "b.csv": "src,dst\n", "c.csv": "1,2\n", "d.parquet": no_rows}
+    write(tmp_path, files)
+    assert len(training_graphs(str(tmp_path))) == 1
+    caplog.clear()
+    write(tmp_path, {"e.csv": "src,dst,weight\na,b,x\nb,c,-1\n"})
     counted = Counter[str]()
-    snapshots, _ = read(tmp_path, count=lambda what, n: counted.update({what: n}))
+    snapshots, bad = read(tmp_path, count=lambda what, n: counted.update({what: n}))
     assert [snapshot.id for snapshot in snapshots] == ["files/c.csv"]
     assert counted == {"empty_files": 3}
     empty = [text.split()[0] for text in caplog.messages if "is empty" in text]
     assert empty == ["a.csv", "b.csv", "d.parquet"]
-    assert len(training_graphs(str(tmp_path))) == 1
+    assert len(bad) == 3
+    assert (
+        "e.csv makes no snapshot: it has no good row and 2 bad ones; the first: e.csv:2" in bad[2]
+    )
 
 
 class Looks:

@@ -26,13 +26,7 @@ from structlog.testing import capture_logs
 from producers.events import Events
 from stream_icd.commands.programs.producer import ProducerRun
 from stream_icd.commands.programs.training_data import training_graphs
-from stream_icd.core.errors import (
-    BadRow,
-    BadSettings,
-    BadSnapshot,
-    LimitExceeded,
-    StoreUnwritable,
-)
+from stream_icd.core.errors import BadRow, BadSettings, BadSnapshot, LimitExceeded, StoreUnwritable
 from stream_icd.core.snapshot import EPOCH, Snapshot, Window
 from stream_icd.core.times import parse_duration, parse_wait, snapshot_id
 from stream_icd.kafka.settings import KafkaSettings
@@ -142,8 +136,7 @@ def test_rows_may_come_late_by_the_allowed_lateness_and_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "times", "end"),
-    [(TUMBLING, [1, 14], 10), (Session(seconds(5)), [1, 6], 6)],
+    ("rule", "times", "end"), [(TUMBLING, [1, 14], 10), (Session(seconds(5)), [1, 6], 6)]
 )
 def test_a_window_is_given_out_as_soon_as_the_watermark_reaches_its_end(
     rule: WindowRule, times: list[float], end: float
