@@ -215,6 +215,9 @@ REFUSED: dict[str, tuple[Content, str]] = {
     "adjacency.csv": ("0,1,1,0\n1,0,1,0\n1,1,0,1\n0,0,1,0\n", "a matrix of 4 rows and 4 columns"),
     "distances.csv": ("0,.5,2\n.5,0,1\n2,1,0\n", "is a matrix of 3 rows and 3 columns"),
     "named matrix.csv": ("a 0 1 1\nb 1 0 1\nc 1 1 0\n", "is a matrix of 3 rows and 3 columns"),
+    "page.csv": ("\n<!DOCTYPE html>\n<html lang='en'>\n", "it is HTML or XML"),
+    "annex.csv": ("../.git/annex/objects/x/SHA256E-s1--07.csv\n", "pointer of git-annex"),
+    "DOT.csv": ("graph G {\n a -- b;\n}\n", "Graphviz"),
     "lfs.csv": ("version https://git-lfs.github.com/spec/v1\noid\n", "Git LFS.*`git lfs pull`"),
     "JSON.csv": ('{"nodes": [], "links": []}\n', "it is JSON"),
     "GML.csv": ('Creator "igraph"\ngraph\n[\n  node [ id 1 ]\n]\n', "it is GML"),
@@ -448,9 +451,8 @@ def test_an_empty_file_makes_no_snapshot_and_no_error_and_one_of_bad_rows_is_not
     empty = [text.split()[0] for text in caplog.messages if "is empty" in text]
     assert empty == ["a.csv", "b.csv", "d.parquet"]
     assert len(bad) == 3
-    assert (
-        "e.csv makes no snapshot: it has no good row and 2 bad ones; the first: e.csv:2" in bad[2]
-    )
+    why = "it has no good row and 2 bad ones; the first: e.csv:2"
+    assert f"e.csv makes no snapshot: {why}" in bad[2]
 
 
 class Looks:

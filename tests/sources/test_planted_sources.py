@@ -38,6 +38,12 @@ def test_gn_has_the_papers_sizes_and_its_truth() -> None:
     assert labels.nodes.equals(snapshot.nodes)
 
 
+def test_the_number_of_nodes_may_be_drawn() -> None:
+    drawn = {s.n_nodes for s, _ in taken(independent_lfr(0, 6, SMALL, most_nodes=700))}
+    assert len(drawn) > 1
+    assert drawn <= set(range(500, 701))
+
+
 def test_mixing_shifts_halfway_or_evenly() -> None:
     def mixing(shift: str) -> list[float]:
         source = independent_lfr(0, 4, SMALL, shift=shift, mixing_after=0.6)  # type: ignore[arg-type]
