@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,6 @@ from unittest import mock
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import typer
 from structlog.testing import capture_logs
@@ -29,6 +29,7 @@ from stream_icd.methods.synthetic.lfr import LfrSettings
 from stream_icd.sources.generated import independent_lfr
 from stream_icd.sources.tables import columns_of
 from tests.history.conftest import add_snapshots
+from tests.sources.reading import write as write_below
 from tests.testbed.brokers import Broker
 from tests.testbed.lessons import add_to_archive
 from tests.testbed.streams import publish
@@ -40,17 +41,12 @@ FRIENDS = {
     "friends/tuesday.csv": "src,dst\nana,bo\ndi,ed\n",
 }
 """Two edge lists of named people."""
+write = partial(write_below, Path())
 
 
 @pytest.fixture(autouse=True)
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def write(files: dict[str, str]) -> None:
-    for name, text in files.items():
-        Path(name).parent.mkdir(exist_ok=True)
-        Path(name).write_text(text)
 
 
 def labels_of(graphs: list[LabelledGraph]) -> list[list[int] | None]:
@@ -189,7 +185,7 @@ def test_labels_that_fit_no_graph_or_not_all_nodes_are_refused(
     with pytest.raises(SourceNotFound, match=r"no-such\.csv"):
         training_graphs("files:path=friends,labels=no-such.csv")
     missing = {"node": ["ana", "bo"], "community": [1.0, float("nan")]}
-    pq.write_table(pa.table(missing), "labels.parquet")
+    write({"labels.parquet": pa.table(missing)})
     with pytest.raises(BadRow, match="parquet:1: node or community is missing"):
         training_graphs("files:path=friends,labels=labels.parquet")
 
@@ -211,10 +207,10 @@ def test_labels_that_may_be_those_of_several_graphs_are_refused() -> None:
 def test_windows_of_a_table_have_the_labels_of_their_time() -> None:
     days = np.array(["2026-01-01", "2026-01-01", "2026-01-02"], "datetime64[D]")
     edges = {"window_start": days, "src": [1, 2, 1], "dst": [2, 3, 3]}
-    pq.write_table(pa.table(edges), "edges.parquet")
+    write({"edges.parquet": pa.table(edges)})
     starts, nodes = days[[0, 0, 0, 2, 2]], [1, 2, 3, 1, 3]
     labels = {"window_start": starts, "node": nodes, "label": [5, 5, 9, 9, 4]}
-    pq.write_table(pa.table(labels), "labels.parquet")
+    write({"labels.parquet": pa.table(labels)})
     graphs = training_graphs("as:path=edges.parquet,labels=labels.parquet")
     assert labels_of(graphs) == [[0, 0, 1], [1, 0]]
 
