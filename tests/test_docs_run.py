@@ -65,7 +65,7 @@ NOT_RUN = {
     r"stream-icd view": "serves until it is stopped; tests/interfaces/view",
     r"stream-icd consume": "runs until it is stopped; the fixture `system` runs one of each",
     r"--graph contacts": "test_the_tutorial_runs, when its stream is detected",
-    r"stream-icd data fetch": "needs a network; tests/sources/test_download.py",
+    r"stream-icd data fetch": "needs a network; tests/sources/test_public_data.py",
     r"s3://": "needs an object store; tests/history and tests/history/replay have one",
     r"/var/spool": "a folder of the reader's",
     r"topics skip|--from 0:120": "needs a group, and offsets, of the reader's",
