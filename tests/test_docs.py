@@ -170,9 +170,7 @@ def cells_of(first: str, table: str) -> list[str]:
 
 
 @pytest.mark.timeout(900)  # beside other tests on two cores, a build takes minutes
-def test_the_site_builds_with_a_page_for_each_command_and_the_contract_for_machines(
-    tmp_path: Path,
-) -> None:
+def test_the_site_builds_with_a_page_for_each_command_and_the_contract(tmp_path: Path) -> None:
     """From a copy: a build writes the commands' pages. The theme of `make docs` takes longer."""
     sources, site = tmp_path / "docs", tmp_path / "site"
     shutil.copytree(ROOT / "docs", sources, ignore=shutil.ignore_patterns("commands"))

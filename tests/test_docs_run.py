@@ -363,9 +363,7 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last_and_prints_what_it_sh
     assert printed(again) == printed(shown)
 
 
-def test_examples_in_docstrings_give_what_they_show(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_examples_in_docstrings_are_true(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     found = pkgutil.walk_packages(stream_icd.__path__, "stream_icd.")
     names = [module.name for module in found if not module.name.endswith("__main__")]

@@ -57,9 +57,7 @@ def default_of(text: str) -> str:
 
 
 @pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
-def test_a_service_has_keys_that_compose_knows_and_refers_to_what_exists(
-    service: dict[str, Any],
-) -> None:
+def test_a_service_has_known_keys_and_refers_to_what_exists(service: dict[str, Any]) -> None:
     assert service.keys() <= KEYS
     assert service.get("healthcheck", {}).keys() <= CHECKS
     assert all(isinstance(service[key], list) for key in LISTS & service.keys())
@@ -79,9 +77,7 @@ def test_a_service_has_keys_that_compose_knows_and_refers_to_what_exists(
 
 
 @pytest.mark.parametrize("service", OURS.values(), ids=OURS)
-def test_services_run_commands_that_exist_with_settings_that_exist(
-    service: dict[str, Any],
-) -> None:
+def test_services_run_commands_with_settings_that_exist(service: dict[str, Any]) -> None:
     assert complaint(service["command"]) is None
     if "--model" in service["command"]:
         assert value_of(service["command"], "--model") in {"champion", *shipped_models()}

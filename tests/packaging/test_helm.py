@@ -120,9 +120,7 @@ def deployments(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_lint_has_no_complaint_and_every_object_fits_its_schema(
-    objects: Objects, case: str
-) -> None:
+def test_lint_is_content_and_every_object_fits_its_schema(objects: Objects, case: str) -> None:
     values = CASES[case]
     done = helm("lint", "--strict", CHART, *(() if values is None else ("--values", values)))
     assert done.returncode == 0, done.stdout
@@ -152,9 +150,7 @@ def commands_of(container: dict[str, Any]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_pods_run_commands_that_exist_without_rights_and_with_limits(
-    objects: Objects, case: str
-) -> None:
+def test_pods_run_commands_without_rights_and_with_limits(objects: Objects, case: str) -> None:
     ran = probed = 0
     for pod in pods(objects[case]).values():
         assert pod["securityContext"]["runAsNonRoot"]
@@ -279,9 +275,7 @@ def test_selectors_find_the_pods_they_are_for(objects: Objects) -> None:
             assert hit == [budget["metadata"]["name"]]
 
 
-def test_alerts_have_rules_and_receivers_that_the_worker_takes_and_a_secret_of_their_own(
-    objects: Objects,
-) -> None:
+def test_alerts_have_rules_receivers_and_a_secret_of_their_own(objects: Objects) -> None:
     found = {name.split("-")[-1]: pod for name, pod in pods(objects["secured-values"]).items()}
     (container,) = found["alert"]["containers"]
     rules, receivers = (values_of(container["args"], one) for one in ("--rule", "--to"))
@@ -379,9 +373,7 @@ def test_selectors_and_names_are_those_of_every_version(objects: Objects) -> Non
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_upgrade_starts_a_pod_before_it_stops_one_and_lets_it_finish_its_batch(
-    objects: Objects, case: str
-) -> None:
+def test_an_upgrade_lets_each_pod_finish_its_batch(objects: Objects, case: str) -> None:
     for one in deployments(objects[case]).values():
         assert one["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
     batch_s = {int(env["STREAM_ICD_SHUTDOWN_TIMEOUT_S"]) for env in environments(objects[case])}
@@ -391,9 +383,7 @@ def test_an_upgrade_starts_a_pod_before_it_stops_one_and_lets_it_finish_its_batc
     assert min(grace_s) >= max(batch_s) + 15
 
 
-def test_each_revision_has_a_setup_of_its_own_which_may_leave_topics_to_administrators(
-    objects: Objects,
-) -> None:
+def test_each_revision_has_a_setup_which_may_leave_topics_alone(objects: Objects) -> None:
     """A job cannot be changed, so an upgrade makes another one."""
     job = of_kind(rendered("default", "--is-upgrade"), "Job")
     assert re.fullmatch(r"icd-stream-icd-setup-\d+", job["metadata"]["name"])
@@ -421,9 +411,7 @@ def test_names_users_and_the_spread_of_pods_can_be_chosen(objects: Objects) -> N
         assert pod_labels(one)["team"] == "graphs"
 
 
-def test_the_page_is_reached_through_its_service_and_probed_for_what_it_answers(
-    objects: Objects,
-) -> None:
+def test_the_page_is_reached_through_its_service_and_probed(objects: Objects) -> None:
     (page,) = pods(objects["default"])["icd-stream-icd-view"]["containers"]
     asked = {"path": HEALTH, "port": "http"}
     assert page["livenessProbe"]["httpGet"] == page["readinessProbe"]["httpGet"] == asked

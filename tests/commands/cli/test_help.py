@@ -54,9 +54,7 @@ def examples(command: tuple[str, ...]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("command", EVERYTHING, ids=" ".join)
-def test_paragraphs_fill_80_columns_and_examples_are_whole_and_can_be_typed(
-    command: tuple[str, ...],
-) -> None:
+def test_help_fills_80_columns_and_its_examples_can_be_typed(command: tuple[str, ...]) -> None:
     shown = [line.strip() for line in rendered(command).splitlines()]
     assert "<bool>" not in rendered(command), "flags have no value"
     assert list(examples(command)) or command not in COMMANDS, "give it an example"
@@ -118,7 +116,7 @@ def test_archive_takes_every_kind_that_it_stores_by_default() -> None:
     assert [Kind.value for Kind in Kinds] == list(FILE_KINDS)
 
 
-def test_a_file_that_the_system_refuses_is_one_line(
+def test_a_file_that_is_refused_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (link := tmp_path / "x.csv").symlink_to("x.csv")
@@ -146,7 +144,7 @@ def test_a_full_disk_behind_the_output_is_said_in_one_line() -> None:
     assert (done.returncode, done.stderr) == (75, "OSError: [Errno 28] No space left on device\n")
 
 
-def test_an_empty_path_is_not_this_folder_and_a_dash_no_file(
+def test_an_empty_path_and_a_dash_are_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -66,9 +66,7 @@ def test_what_prints_stays_and_the_rest_is_escaped_and_shortened() -> None:
     assert did_you_mean("as733 0 lost", ["as733 0 lost\n"]) == r"; did you mean as733 0 lost\n?"
 
 
-def test_a_subscriber_s_table_has_a_line_a_snapshot(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_table_for_people_has_a_line_a_snapshot(capsys: pytest.CaptureFixture[str]) -> None:
     formats.writer_of("table")([found(f"{FORGED}\t"), found()], shape_of("communities"))
     lines = capsys.readouterr().out.splitlines()
     assert (len(lines), "\t" in "".join(lines)) == (3, False)
@@ -97,7 +95,7 @@ class TakesLittle(io.RawIOBase):
         return min(3, len(data))
 
 
-def test_without_buffers_all_is_written_and_another_output_stays_its_own(
+def test_without_buffers_all_is_written_and_other_outputs_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipe: Any = TakesLittle()  # as with PYTHONUNBUFFERED

@@ -176,7 +176,7 @@ def test_what_cannot_be_read_has_no_heading(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == shape_of("communities").heading + "\n"
 
 
-def test_a_message_that_is_no_result_is_named_apart_from_the_results(
+def test_a_message_that_is_no_result_is_named_on_standard_error(
     embedded: Broker, whole: str
 ) -> None:
     publish(embedded, [OutgoingRecord(COMMUNITIES, b"junk", whole.encode())])
@@ -195,9 +195,7 @@ def test_a_reader_that_leaves_ends_it(embedded: Broker, whole: str) -> None:
         assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_nobody_at_the_address_says_what_to_do_and_exits_for_a_retry(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_nobody_at_the_address_exits_for_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_ICD_CONNECT_TIMEOUT_S", "0.5")
     done = run_here("subscribe", "-b", "127.0.0.1:1")
     assert done.returncode == 75
@@ -249,7 +247,7 @@ def test_a_node_and_a_kind_of_event_as_json(embedded: Broker, graph: str) -> Non
     assert (merged["missed"], merged["communities"]) == (1, [0] * 18)
 
 
-def test_parquet_as_one_file_and_as_a_file_a_snapshot(
+def test_parquet_as_one_file_or_one_a_snapshot(
     embedded: Broker, graph: str, tmp_path: Path
 ) -> None:
     file, folder = tmp_path / "found.parquet", tmp_path / "found"
@@ -309,9 +307,7 @@ def test_where_no_tracker_ever_ran_it_says_so() -> None:
         subscribe(bare, *ALL)
 
 
-def test_two_graphs_and_a_correction_in_a_folder_are_files_of_their_own(
-    tmp_path: Path,
-) -> None:
+def test_two_graphs_and_a_correction_in_a_folder_are_several_files(tmp_path: Path) -> None:
     same = {"snapshot_id": "2026-01-01"}
     found = [
         replace(window("a", 0, [0, 1]), **same),
@@ -374,9 +370,7 @@ def test_options_that_do_not_go_together_are_explained() -> None:
         assert advice in done.stderr
 
 
-def test_names_stand_in_lines_documents_and_tables(
-    embedded: Broker, graph: str, tmp_path: Path
-) -> None:
+def test_names_stand_in_lines_json_and_tables(embedded: Broker, graph: str, tmp_path: Path) -> None:
     rows = "".join(f"{node},{'PC' if node < 10 else 'MP'}\n" for node in range(18))
     (classes := tmp_path / "classes.csv").write_text(f"node,class\n{rows}")
     options = ("--graph", graph, "--names", str(classes), *ALL)
@@ -420,9 +414,7 @@ def communities(*graphs: str, of_one_graph: bool = False) -> shapes.Shape[Commun
     return shape_of("communities", naming=naming(*graphs), of_one_graph=of_one_graph)
 
 
-def test_a_table_names_the_communities_of_its_graph_only(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_table_names_communities_of_its_graph_only(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(BadSettings, match="names nodes by integers, the graph by text"):
         communities(of_one_graph=True).document(result("g", text=True))
     several = communities()

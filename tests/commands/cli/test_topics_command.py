@@ -39,7 +39,7 @@ def topics(broker: Broker, *arguments: str, status: int = 0) -> Done:
     return done
 
 
-def test_trackers_start_only_a_graph_anew_that_has_events(
+def test_only_a_graph_with_events_starts_anew(
     broker: Broker, make_topic: Callable[..., str]
 ) -> None:
     topic = make_topic()
@@ -74,7 +74,7 @@ def test_a_name_that_is_empty_or_of_nobody_is_refused(broker: Broker) -> None:
         ("detect-anew", "stream-icd-detect"),
     ],
 )
-def test_no_graph_starts_anew_under_running_workers_which_would_undo_it(
+def test_no_graph_starts_anew_under_running_workers(
     broker: Broker, command: str, group: str
 ) -> None:
     create_topics(broker.settings())
@@ -89,9 +89,7 @@ def test_no_graph_starts_anew_under_running_workers_which_would_undo_it(
         assert all(record.value for record in records)
 
 
-def test_a_group_without_a_position_skips_nothing(
-    broker: Broker, make_topic: Callable[..., str]
-) -> None:
+def test_a_group_skips_only_from_a_position(broker: Broker, make_topic: Callable[..., str]) -> None:
     topic, group = make_topic(), f"{make_topic()}-group"
     skip = ("skip", "--group", group, "--topic", topic)
     refused = topics(broker, *skip, status=78).stderr
@@ -154,7 +152,7 @@ def test_what_is_missing_or_differs_is_named(memory: Broker) -> None:
     assert f"{SNAPSHOTS}: cleanup.policy should be delete, max.message.bytes is 1000" in text
 
 
-def test_a_clock_that_is_behind_that_of_the_broker_is_noticed(
+def test_a_clock_behind_the_broker_is_noticed(
     memory: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_topics(memory)
