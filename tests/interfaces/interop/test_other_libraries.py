@@ -55,6 +55,12 @@ def test_windows_have_the_edges_of_their_time(form: Any) -> None:
     assert minutes == [(timedelta(minutes=m), timedelta(minutes=m + 2)) for m in (0, 4)]
 
 
+def test_the_weights_of_slices_are_kept() -> None:
+    slices = [nx.Graph([("a", "b", {"weight": weight})]) for weight in (2.5, 4.0)]
+    cut = temporal_snapshots(networkx_temporal.from_snapshots(slices), "talk")
+    assert [edges_of(one) for one in cut] == [[("a", "b", 2.5)], [("a", "b", 4.0)]]
+
+
 class TemporalData:
     """Stands for PyG's, which takes ten seconds to import: its events, as arrays."""
 
