@@ -53,7 +53,6 @@ def window(
 def follow(
     windows: Iterable[Communities], settings: TrackSettings | None = None
 ) -> list[CommunityEvents]:
-    """The events of a tracker, window by window."""
     settings = settings or TrackSettings()
     recent: tuple[CommunityEvents, ...] = ()
     tracked = []
