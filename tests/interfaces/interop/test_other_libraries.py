@@ -109,9 +109,7 @@ def graph() -> nx.Graph:
     return nx.relabel_nodes(nx.planted_partition_graph(6, 20, 0.5, 0.02, seed=1), "n{}".format)
 
 
-def test_measures_of_cdlib_agree_with_those_of_networkx_on_every_kind_of_graph(
-    graph: nx.Graph,
-) -> None:
+def test_measures_of_cdlib_agree_with_those_of_networkx(graph: nx.Graph) -> None:
     icd = ICD.load("default")
     found = to_cdlib(graph, icd.predict(graph), {"method": icd.method, "seed": icd.seed})
     expected = nx.community.modularity(graph, [set(community) for community in found.communities])
@@ -130,9 +128,7 @@ def test_measures_of_cdlib_agree_with_those_of_networkx_on_every_kind_of_graph(
     assert unnamed.newman_girvan_modularity().score == pytest.approx(1 / 6)
 
 
-def test_what_cannot_be_a_result_of_cdlib_is_refused(
-    graph: nx.Graph, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_no_result_is_refused(graph: nx.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     with_gaps = ([0, np.nan], ["red", None], np.ma.masked_equal([0, 1], 1))
     for one, communities, says in (
         (graph, np.zeros(7, int), "120 nodes need one community each"),
