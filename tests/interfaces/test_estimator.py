@@ -131,9 +131,7 @@ def test_it_keeps_the_conventions_of_scikit_learn(fitted: Fitted, tmp_path: Path
         copy.save(tmp_path / "model")
 
 
-def test_a_prediction_leaves_what_it_found_until_another_graph_is_used(
-    graph: LabelledGraph,
-) -> None:
+def test_a_prediction_leaves_what_it_found_until_the_next_one(graph: LabelledGraph) -> None:
     icd = ICD.load("gn")
     named = networkx.relabel_nodes(networkx.from_scipy_sparse_array(graph.adjacency), "n{}".format)
     found = icd.predict(named)
@@ -252,9 +250,7 @@ def test_icd_learns_from_labels_which_edges_join_also_for_memory(taught: ICD) ->
     assert scores[-1] > max(0.85, scores[0] + 0.2)
 
 
-def test_what_icd_learned_can_be_saved_and_serves_both_methods_with_k_and_without(
-    taught: ICD, tmp_path: Path
-) -> None:
+def test_what_icd_learned_is_saved_and_serves_both_methods(taught: ICD, tmp_path: Path) -> None:
     taught.save(tmp_path / "model")
     assert (tmp_path / "model" / "model.safetensors").stat().st_size <= 30_000
     new, loaded = mixed(8), ICD.load(tmp_path / "model")
@@ -376,9 +372,7 @@ def test_a_shipped_model_is_loaded_by_its_name(graph: LabelledGraph) -> None:
     assert (anew.data, anew.every_kind) == ("", False), "it does not claim its old graphs"
 
 
-def test_what_it_cannot_learn_from_is_refused_and_changes_nothing(
-    history: list[LabelledGraph],
-) -> None:
+def test_what_it_cannot_learn_from_changes_nothing(history: list[LabelledGraph]) -> None:
     one = [history[0].adjacency]
     of_graph, pairs = "not a csr_array; for one graph: fit", "not a list of pairs; for one graph"
     refused: list[tuple[Any, list[Any], type, str]] = [
@@ -441,9 +435,7 @@ def test_memory_improves_the_next_windows_and_gives_ids_that_last(
     assert len(first & set(found.community_ids)) >= lasting * len(first)
 
 
-def test_nodes_are_known_by_their_ids_in_whatever_order_and_form_they_come(
-    drifting: list[PlantedGraph],
-) -> None:
+def test_nodes_are_known_by_their_ids_in_any_order_and_form(drifting: list[PlantedGraph]) -> None:
     icd = ICD.load("lfr")
     one, other = (planted.adjacency() for planted in drifting[:2])
     names = np.array([f"n{i:03}" for i in range(1000)])

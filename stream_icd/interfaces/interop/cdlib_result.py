@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadInput, MissingExtra
-from stream_icd.methods.graphs.adjacency import as_named, is_graph_of
+from stream_icd.methods.graphs.adjacency import as_named
 from stream_icd.methods.graphs.labelled_graph import numbered
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ def to_cdlib(
     [['a', 'b', 'c'], ['d', 'e']]
     """
     try:
-        import networkx
         from cdlib import NodeClustering
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "cdlib":
             raise
         raise MissingExtra("this needs CDlib, which is not installed: pip install cdlib") from error
+    import networkx  # which CDlib needs, too
 
     named, labels = as_named(graph), numbered(communities)
     if labels.shape != named.nodes.shape:
@@ -58,9 +58,8 @@ def to_cdlib(
         raise BadInput("CDlib has no results for a graph without nodes")
     by_label, ends = np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))
     members = [part.tolist() for part in np.split(named.nodes[by_label], ends[:-1])]
-    named_igraph = is_graph_of("igraph", graph) and graph.is_named()  # CDlib asks for names
-    is_theirs = named_igraph or is_graph_of("networkx", graph)
-    if not is_theirs:
+    named_igraph = hasattr(graph, "is_named") and graph.is_named()  # CDlib asks for names
+    if not (named_igraph or isinstance(graph, networkx.Graph)):
         unnamed = networkx.from_scipy_sparse_array(named.adjacency)
         graph = networkx.relabel_nodes(unnamed, dict(enumerate(named.nodes.tolist())))
     return NodeClustering(members, graph, "stream_icd", dict(parameters or {}), overlap=False)

@@ -404,9 +404,7 @@ def test_a_program_that_fails_ends_the_demo_with_its_last_words(tmp_path: Path) 
                 programs.run(settings, tmp_path, progress)
 
 
-def test_a_detector_that_still_compiles_its_code_has_lost_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiling_code_has_lost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "_STALL_S", 0.1)
     log = tmp_path / "detect.log"
     log.write_text('{"event": "warming up"}\n')

@@ -82,9 +82,7 @@ def test_every_window_is_measured_with_every_method(results: list[WindowResult])
     assert all(value is not None and value < 0.6 for value in others)
 
 
-def test_the_page_shows_progress_and_why_a_method_has_no_numbers(
-    results: list[WindowResult], tmp_path: Path
-) -> None:
+def test_the_page_shows_progress_and_failures(results: list[WindowResult], tmp_path: Path) -> None:
     reason = "ZeroDivisionError: no halves of 160"
     files = EvaluationFiles(tmp_path / "page.html", tmp_path / "rows.csv")
     files.write("<b>&", results[:3], N_NEWEST)
@@ -192,9 +190,7 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> str:
     return _archived_stream(tmp_path_factory.mktemp("stream"), 6)
 
 
-def test_what_was_learned_is_compared_with_default_on_the_windows_not_learned_from(
-    stream: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_learned_is_compared(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
     learning, learn_one = [], MethodProcess.learn
 
     def noted(self: MethodProcess, name: str, *arguments: Any) -> MethodRun:
@@ -218,9 +214,7 @@ def test_what_was_learned_is_compared_with_default_on_the_windows_not_learned_fr
     assert replace(evaluation, limits=replace(LIMITS, seconds=1e-9)).worth(learned) is None
 
 
-def test_the_command_says_what_was_learned_from_how_many_windows(
-    stream: str, tmp_path: Path
-) -> None:
+def test_the_command_says_what_was_learned_from_what(stream: str, tmp_path: Path) -> None:
     options = ("--methods", "bp,bp-memory", "--out", str(tmp_path / "page.html"))
     of_six = ("--history", stream, "--windows", "2", "--learn", "4")
     done = run_here("evaluate", *options, *of_six)

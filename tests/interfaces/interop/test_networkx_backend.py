@@ -219,9 +219,7 @@ def test_a_model_gives_what_icd_finds(graph: nx.Graph, tmp_path: Path) -> None:
         (nx.Graph([(0, 1, {"weight": [1, 2]})]), {}, "must be numbers, not lists"),
     ],
 )
-def test_what_is_not_supported_is_refused_with_its_reason(
-    graph: nx.Graph, arguments: dict[str, object], reason: str
-) -> None:
+def test_a_refusal_says_why(graph: nx.Graph, arguments: dict[str, object], reason: str) -> None:
     with pytest.raises(NotImplementedError) as refused:
         communities(graph, **arguments)
     logged = networkx_backend.can_run("louvain_communities", (graph,), arguments)

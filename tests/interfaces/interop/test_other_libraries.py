@@ -55,6 +55,12 @@ def test_windows_have_the_edges_of_their_time(form: Any) -> None:
     assert minutes == [(timedelta(minutes=m), timedelta(minutes=m + 2)) for m in (0, 4)]
 
 
+def test_the_weights_of_slices_are_kept() -> None:
+    slices = [nx.Graph([("a", "b", {"weight": weight})]) for weight in (2.5, 4.0)]
+    cut = temporal_snapshots(networkx_temporal.from_snapshots(slices), "talk")
+    assert [edges_of(one) for one in cut] == [[("a", "b", 2.5)], [("a", "b", 4.0)]]
+
+
 class TemporalData:
     """Stands for PyG's, which takes ten seconds to import: its events, as arrays."""
 
@@ -103,9 +109,7 @@ def graph() -> nx.Graph:
     return nx.relabel_nodes(nx.planted_partition_graph(6, 20, 0.5, 0.02, seed=1), "n{}".format)
 
 
-def test_measures_of_cdlib_agree_with_those_of_networkx_on_every_kind_of_graph(
-    graph: nx.Graph,
-) -> None:
+def test_measures_of_cdlib_agree_with_those_of_networkx(graph: nx.Graph) -> None:
     icd = ICD.load("default")
     found = to_cdlib(graph, icd.predict(graph), {"method": icd.method, "seed": icd.seed})
     expected = nx.community.modularity(graph, [set(community) for community in found.communities])
@@ -124,9 +128,7 @@ def test_measures_of_cdlib_agree_with_those_of_networkx_on_every_kind_of_graph(
     assert unnamed.newman_girvan_modularity().score == pytest.approx(1 / 6)
 
 
-def test_what_cannot_be_a_result_of_cdlib_is_refused(
-    graph: nx.Graph, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_no_result_is_refused(graph: nx.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     with_gaps = ([0, np.nan], ["red", None], np.ma.masked_equal([0, 1], 1))
     for one, communities, says in (
         (graph, np.zeros(7, int), "120 nodes need one community each"),

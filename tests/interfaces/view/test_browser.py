@@ -164,9 +164,7 @@ def publish(view: View, hour: int, labels: object, origin: str = ORIGIN) -> None
     view.publish(view.queries.seen.add(window(hour, labels), origin))
 
 
-def test_the_page_shows_what_was_seen_and_keeps_up_with_twenty_windows_a_second(
-    opened: Opened,
-) -> None:
+def test_the_page_keeps_up_with_twenty_windows_a_second(opened: Opened) -> None:
     tab, view = opened.live(seen(5))
     tab.wait_for_selector("svg.flow[data-newest='4']")
     assert (number(tab, "k"), number(tab, "nodes")) == ("4", "60")
@@ -279,9 +277,7 @@ LINES_OF_WORDS = """[...document.querySelectorAll("#event-table th, #event-table
 """On how many lines each word stands, of those that could be broken into parts."""
 
 
-def test_on_a_phone_long_names_are_broken_words_are_not_and_no_two_times_overlap(
-    opened: Opened,
-) -> None:
+def test_on_a_phone_long_names_are_broken_and_no_times_overlap(opened: Opened) -> None:
     phone = {"width": 360, "height": 700}
     attribute, value = "a" * 100, "v" * 100
     everything = named([value] * 30 + ["x"] * 30, attribute)
@@ -740,9 +736,7 @@ def test_members_follow_the_map_of_their_window(tab: Any, six: str) -> None:
     tab.wait_for_selector("#map .plot[data-number='4'][data-nodes='60']")
 
 
-def test_a_graph_that_is_dropped_gives_way_and_one_that_is_not_listed_can_be_named(
-    opened: Opened,
-) -> None:
+def test_a_dropped_graph_gives_way_and_an_unlisted_one_can_be_named(opened: Opened) -> None:
     everything = seen([HALVES], "old", to=AllSeries(PageBudget(windows=2)))
     seen([HALVES], "new", to=everything)
     tab = opened(everything, "?graph=old&community=1")
@@ -817,9 +811,7 @@ def fills(tab: Any) -> dict[str, str]:
     return found
 
 
-def test_whoever_opens_a_link_later_sees_the_same_window_in_the_same_colours(
-    opened: Opened,
-) -> None:
+def test_a_link_shows_the_same_window_in_the_same_colours_later(opened: Opened) -> None:
     everything = seen(drifting(12, k=6), to=AllSeries(PageBudget(windows=12)))
     _, address = opened.served(everything)
     tab = opened(address)

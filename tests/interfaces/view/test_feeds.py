@@ -174,9 +174,7 @@ def test_a_broker_that_is_away_is_named_until_it_is_back_and_no_end_waits_for_it
         assert time.monotonic() - began < 5
 
 
-def test_what_each_topic_says_is_seen_once_and_nonsense_is_passed_over(
-    broker: Broker, topics: Topics
-) -> None:
+def test_what_topics_say_is_seen_once_and_nonsense_never(broker: Broker, topics: Topics) -> None:
     found = WINDOWS[0]
     truth = Labels("g", "g/0", found.window, found.nodes, found.labels)
     refused = Record(topics.snapshots, 0, 7, 0, b"g", b"?", ())
@@ -347,9 +345,7 @@ def test_what_is_added_is_seen_once_and_only_new_files_are_opened(page: Page) ->
     assert page.seen.summaries()[0].late == 0
 
 
-def test_days_that_are_over_are_not_listed_again(
-    page: Page, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_past_days_are_not_listed_again(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     first = (datetime(1, 1, 1, tzinfo=UTC) - START) // HOUR  # as of an unset time
     page.add(first, *range(0, 240, 24))
     assert page.look() == 11
@@ -430,9 +426,7 @@ def test_known_communities_that_come_later_are_noted(page: Page) -> None:
     assert len(page.news) == 2
 
 
-def test_a_page_of_an_archive_waits_for_it_grows_and_says_what_is_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_grows_with_its_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "_LOOK_EVERY_S", 0.02)
     disk = open_store(str(tmp_path / "later"))
     to, seen, news = Archive(disk), AllSeries(), list[News]()

@@ -60,9 +60,7 @@ def windows_of(found: list[np.ndarray]) -> list[SeenWindow]:
 
 
 @given(Labels, st.integers(1, 4))
-def test_bands_hold_every_node_and_streams_those_that_two_windows_have(
-    found: list[np.ndarray], most: int
-) -> None:
+def test_bands_and_streams_hold_every_node(found: list[np.ndarray], most: int) -> None:
     drawn = flow(windows_of(found), 99, most)
     assert len(drawn["shown"]) <= most
     assert [sum(size for _, size in c["sizes"]) + c["others"] for c in drawn["columns"]] == [
@@ -112,9 +110,7 @@ def test_a_new_window_does_not_choose_other_columns() -> None:
         before = chosen
 
 
-def test_events_that_the_edges_speak_against_are_hidden_and_counted_unless_all_are_asked_for() -> (
-    None
-):
+def test_events_that_the_edges_speak_against_are_hidden_and_counted() -> None:
     apart, together = np.repeat([0, 1, 2], 10), np.repeat([0, 0, 1], 10)
     everything = AllSeries()
     for hour, bits in enumerate((None, -5.0, 7.0)):
@@ -224,9 +220,7 @@ def test_communities_have_names_and_are_made_of_the_values_of_their_members() ->
     assert 0.5 < after < 0.9
 
 
-def test_a_value_keeps_its_colour_whatever_comes_and_whenever_somebody_asks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_value_keeps_its_colour_whenever_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     def values(asked_of: Queries) -> list[str]:
         return [row["value"] for row in asked_of.legend({"by": "class"})["values"]]
 
@@ -261,9 +255,7 @@ def test_a_table_of_no_graph_that_is_there_names_nothing_and_says_so() -> None:
         assert trouble in one.overview({})["troubles"]["the table of names"]
 
 
-def test_events_say_how_long_they_lasted_and_of_how_many_windows_they_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_events_say_how_long_they_lasted(monkeypatch: pytest.MonkeyPatch) -> None:
     asked_of = shown(APART, APART, TOGETHER, TOGETHER, APART, APART, APART, APART, APART)
     asked = {"kinds": "merged,split"}
     split, merged = asked_of.events(asked)["events"]

@@ -149,9 +149,7 @@ def command(archive: Store, out: Path, form: str = "html") -> Result:
     return CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
-def test_the_command_replaces_an_older_report_or_writes_pictures(
-    archive: Store, tmp_path: Path
-) -> None:
+def test_the_command_replaces_a_report_or_writes_pictures(archive: Store, tmp_path: Path) -> None:
     out = tmp_path / "reports" / "g.html"
     out.parent.mkdir()
     out.write_text("old")

@@ -75,11 +75,12 @@ def test_another_model_continues_the_series_and_the_change_is_known() -> None:
     assert [summary.name for summary in everything.summaries()] == [name()]
     before = [one.tracking.model_before for one in everything.windows(name(), 9)]
     assert before == [None, None, "gn", "retrained@1", "retrained@2"]
-    again = window(0, [0, 0], model="gn", revision="again")
-    assert everything.add(again, ORIGIN) is None, "a correction by the model before is late"
+    for hour, model in ((0, "gn"), (2, "retrained@1")):
+        again = window(hour, [0, 0], model=model, revision="again")
+        assert everything.add(again, ORIGIN) is None, "a correction of a window before is late"
     (summary,) = everything.summaries()
     assert summary.models == ("gn", "retrained@1", "retrained@2")
-    assert (summary.kept, summary.late) == (5, 1)
+    assert (summary.kept, summary.late) == (5, 2)
 
 
 def both(one: str, other: str) -> list[tuple[str, ...]]:
@@ -99,9 +100,12 @@ def later(*swapped: int) -> list[tuple[str, ...]]:
     [
         *(
             (both(first, second), {"": [first] * 4, second: [second] * 4})
-            for first, second in (("as@2", "as@1"), ("y@1", "x"))
+            for first, second in (("as@2", "as@1"), ("gn", "as@1"), ("y@1", "x"))
         ),
-        *((later(*swapped), {"": ["old"] * 9, "new": ["new"] * 4}) for swapped in ((), (5, 6, 7))),
+        *(
+            (later(*swapped), {"": ["old"] * 9, "new": ["new"] * 4})
+            for swapped in ((), (6,), (5, 6, 7))
+        ),
         (
             [("old", "new@1")] * 2 + [("old", "new@2")] * 2,
             {"": ["old"] * 4, "new@1": ["new@1"] * 2 + ["new@2"] * 2},
@@ -191,14 +195,14 @@ def test_decisions_and_dead_letters_are_noted_once_and_in_short() -> None:
 
 def test_what_is_used_least_lately_is_dropped_first() -> None:
     kept = KeptValues[str, int](10)
-    for key, size in (("a", 3), ("b", 3), ("c", 3)):
-        assert kept.put(key, size, size) == 3
-    assert kept.get("a") == 3
-    kept.put("d", 4, 4)  # "b" has been used least lately
-    assert kept.values() == [3, 3, 4]
-    kept.put("a", 5, 5)  # in its place, not beside it
-    assert (kept.values(), "c" in kept) == ([4, 5], False)
-    kept.put("e", 11, 11)
+    for key, value in (("a", 1), ("b", 2), ("c", 3)):
+        assert kept.put(key, value, size=3) == value
+    assert kept.get("a") == 1
+    kept.put("d", 4, size=4)  # "b" has been used least lately
+    assert kept.values() == [3, 1, 4]
+    kept.put("a", 5, size=5)  # in its place, not beside it
+    assert kept.values() == [4, 5]
+    kept.put("e", 6, size=11)
     assert len(kept) == 0  # nothing that is larger than all that may be kept
 
 

@@ -85,9 +85,7 @@ def test_nothing_can_be_changed_and_no_other_file_can_be_read(page: str) -> None
         *((host, 200) for host in ("localhost:1", "127.0.0.1", "[::1]:8321")),
     ],
 )
-def test_this_machine_may_ask_and_a_page_of_another_site_cannot(
-    page: str, host: str, status: int
-) -> None:
+def test_this_machine_may_ask_and_another_site_cannot(page: str, host: str, status: int) -> None:
     assert get(page, "/api/overview", headers={"Host": host}).status == status
 
 
@@ -255,9 +253,7 @@ def test_a_broken_body_ends_the_connection_without_an_error(question: bytes) -> 
         assert get(address, "/api/overview").status == 200
 
 
-def test_connections_that_are_not_used_end_and_keep_nobody_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_idle_connections_end_and_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stream_icd.interfaces.view.web.serve._MOST_CONNECTIONS", 5)
     with page_of(seen(1)) as (_, address), ExitStack() as stack:
         idle = [stack.enter_context(connected(address)) for _ in range(12)]
@@ -347,9 +343,7 @@ def test_the_same_question_of_many_tabs_is_answered_once(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("path", ["/main.js", "/api/life"])
-def test_what_is_sent_is_compressed_and_unchanged_files_are_not_sent_again(
-    page: str, path: str
-) -> None:
+def test_answers_are_compressed_and_unchanged_files_not_sent_again(page: str, path: str) -> None:
     plain, packed = (get(page, path, headers=h) for h in ({}, {"Accept-Encoding": "gzip, br"}))
     assert "content-encoding" not in plain.headers, "for those who cannot read it"
     assert packed.headers["content-encoding"] == "gzip"
