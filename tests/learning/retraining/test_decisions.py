@@ -81,12 +81,6 @@ def test_a_slow_drift_is_found_and_a_steady_stream_has_hardly_ever_one() -> None
         assert not drift([constant] * 100).due
 
 
-def test_few_windows_say_nothing_of_drift() -> None:
-    few = "{} windows since the last attempt; drift needs more than 8"
-    assert drift([1.0, 9.0]) == Due(False, few.format(2))
-    assert drift([None] * 30).reason == few.format(0)
-
-
 def test_windows_without_a_score_count_since_the_drift_and_the_latest_one_counts() -> None:
     nmi = [None, *stream(0, (10, 0.95)), None, *stream(1, (3, 0.3)), None]
     late = drift([2.0] * 16, nmi)
