@@ -1,23 +1,33 @@
-"""Revisions and merged files: nothing is lost or doubled, and the newest is what people get."""
+"""What goes over the topics is in the archive, each once, whatever happens.
+
+Also with revisions and in merged files: nothing is lost, and the newest is what people get.
+"""
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Callable
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from stream_icd.commands.cli.main import app
 from stream_icd.core.communities import Labels
+from stream_icd.core.errors import StoreUnwritable
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.core.store.whole_file import is_aside
@@ -28,13 +38,149 @@ from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.archiver import Archiver
 from stream_icd.history.compaction import compact_archive
 from stream_icd.history.export import export
-from stream_icd.history.files import ArchivedWindow, FileKind, is_compacted, read_footer
-from stream_icd.kafka.messages.records import Processed
-from stream_icd.kafka.record import Record
+from stream_icd.history.files import ArchivedWindow, FileKind, read_footer
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.messages.records import Processed, outgoing
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import SNAPSHOTS, create_topics, messages_topic
+from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.streaming.workers.runner import Runner, run_together
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.history.conftest import add_snapshots, archived, make_communities, make_snapshot
+from tests.history.conftest import add_snapshots, archived, make_communities, make_snapshot, run
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.object_store import new_folder
+from tests.testbed.starting import kill_and_restart
+from tests.testbed.streams import as_read, beside, held, publish
+
+N_KILLED = 20
+N_LATE = 5  # sent after the kill: work for the second, however much the first had done by then
+
+
+@pytest.fixture
+def topics(broker: Broker, topic_name: str) -> tuple[str, str]:
+    specs = messages_topic(topic_name), messages_topic(f"{topic_name}.found")
+    create_topics(broker.settings())
+    create_topics(broker.settings(), [letter for s in specs for letter in s.with_dead_letters()])
+    return specs[0].name, specs[1].name
+
+
+@contextmanager
+def at_work(broker: Broker, topics: tuple[str, str], store: Store) -> Iterator[list[BaseException]]:
+    """An archive at work in the background; yields the errors that ended it."""
+    kinds: tuple[FileKind, FileKind] = ("snapshots", "communities")
+    consume = partial(run_consumer, broker.settings(), delivery="at-least-once")
+
+    def work(stop: threading.Event) -> None:
+        loops = {}
+        for topic, kind in zip(topics, kinds, strict=True):
+            runner = Runner(Archiver(Archive(store), kind), DeadLetterLimit())
+            loops[topic] = partial(consume, topic, f"archive-{topic}", runner, stop)
+        run_together(loops, stop)
+
+    with beside(work) as errors:
+        yield errors
+
+
+def sent_to(topic: str, messages: list[Message]) -> list[OutgoingRecord]:
+    return [outgoing(topic, message) for message in messages]
+
+
+@pytest.mark.brokers("memory")
+def test_each_message_is_kept_once_and_bad_ones_are_dead_lettered(
+    broker: Broker, topics: tuple[str, str], store: Store
+) -> None:
+    sent = [encode_snapshot(make_snapshot(i)) for i in range(5)]
+    found = [encode_communities(make_communities(make_snapshot(i))) for i in range(5)]
+    bad = Message(sent[0].key, b"garbage", sent[0].headers)
+    publish(broker, sent_to(topics[0], [*sent[:3], bad, *sent]))
+    publish(broker, sent_to(topics[1], [*found, *found]))
+    both = Selection("snapshots"), Selection("communities")
+    with at_work(broker, topics, store) as errors:
+        wait_until(
+            lambda: errors or [len(archived(store, selection)) for selection in both] == [5, 5]
+        )
+        wait_until(lambda: errors or held(broker, f"{topics[0]}.dlq"))
+    assert errors == []
+    (dead,) = held(broker, f"{topics[0]}.dlq")
+    assert dead.value == b"garbage"
+    assert dict(dead.headers)["icd_dlq_stage"] == b"archive"
+    assert [archived(store, selection) for selection in both] == [sent, found]
+    assert len(store.files()) == 10
+
+
+@pytest.mark.brokers("kafka")  # whose own clock decides
+def test_the_correction_that_came_last_counts_whatever_the_clock_of_its_producer(
+    broker: Broker, topics: tuple[str, str], disk: Store
+) -> None:
+    sent = [encode_snapshot(make_snapshot(0)), encode_snapshot(make_snapshot(0, weighted=True))]
+    now_ms = round(1000 * time.time())
+    late = zip(sent_to(topics[0], sent), (now_ms, now_ms - 600_000), strict=True)
+    publish(broker, [replace(record, timestamp_ms=at_ms) for record, at_ms in late])
+    both = Selection(revisions="all")
+    with at_work(broker, topics, disk) as errors:
+        wait_until(lambda: errors or len(archived(disk, both)) == 2)
+    assert errors == []
+    assert archived(disk, both) == sent
+    assert archived(disk) == sent[1:]
+
+
+@pytest.mark.brokers("memory")
+def test_a_second_place_with_the_same_group_is_logged(
+    broker: Broker, topics: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in "ab":
+        with at_work(broker, topics, open_store(str(tmp_path / name))) as errors:
+            pass
+        assert errors == []
+    assert f"in {tmp_path}/a before" in caplog.text
+    assert "another --group" in caplog.text
+
+
+@pytest.mark.brokers("memory")
+def test_a_full_disk_stops_it_and_with_room_again_nothing_is_missing(
+    broker: Broker, topics: tuple[str, str], disk: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = [encode_snapshot(make_snapshot(i)) for i in range(3)]
+    publish(broker, sent_to(topics[0], sent))
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", MagicMock(side_effect=full))
+        with at_work(broker, topics, disk) as errors:
+            wait_until(lambda: errors)
+    assert isinstance(errors[0], StoreUnwritable)
+    assert re.search("No space left on device.*start again", str(errors[0]))
+    assert disk.files() == []
+    with at_work(broker, topics, disk):
+        wait_until(lambda: len(archived(disk)) == 3)
+    assert archived(disk) == sent
+
+
+@pytest.mark.brokers("kafka")
+def test_kill_9_of_an_archive(broker: Broker, topic_name: str, tmp_path: Path, s3: str) -> None:
+    store, early = open_store(new_folder(s3)), dict[str, bytes]()
+    create_topics(broker.settings())
+    # A graph of this test's own in the live topics.
+    sent = [encode_snapshot(make_snapshot(i, topic_name)) for i in range(N_KILLED)]
+
+    def began() -> None:
+        wait_until(lambda: len(archived(store)) >= 5)
+        early.update(
+            (noted.path, store.open(noted.path).read()) for noted in Archive(store).windows()
+        )
+
+    def ended() -> None:
+        wait_until(lambda: len(archived(store)) == N_KILLED)
+
+    options, records = (store.uri, "--kind", "snapshots"), sent_to(SNAPSHOTS, sent)
+    kill_and_restart(
+        broker, topic_name, tmp_path, records, N_LATE, "archive", options, began, ended
+    )
+    assert archived(store) == sent
+    assert all(store.open(path).read() == content for path, content in early.items())
+    assert len([path for path in store.files() if path.endswith(".parquet")]) == N_KILLED
+
 
 TOMORROW = date(2026, 1, 2)
 
@@ -83,9 +229,8 @@ def test_what_comes_after_a_merge_is_merged_in_and_nothing_is_archived_twice(
     fill(disk, day[:4])
     noted = list(Archive(disk).windows())
     list(compact_archive(disk, TOMORROW))
-    assert [Archive(disk).read_message(window) for window in noted] == day[
-        :4
-    ]  # a reader was overtaken
+    overtaken = [Archive(disk).read_message(window) for window in noted]  # of a reader
+    assert overtaken == day[:4]
     before = disk.files()
     assert not Archive(disk).add("snapshots", day[3])
     assert disk.files() == before
@@ -105,17 +250,6 @@ def test_files_do_not_grow_without_end(
     (done,) = compact_archive(disk, TOMORROW)
     assert done.files_after == 4  # three of two windows, and the other ids
     assert archived(disk) == day
-
-
-def test_what_an_archive_knows_of_merged_files_is_forgotten(
-    disk: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archive, now = Archive(disk), [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    for hour in (0, 30, 60, 31):
-        archive.add("snapshots", encode_snapshot(make_snapshot(hour)))
-        now[0] += 40
-    assert [day.day.day for day in archive._merged] == [3, 2]
 
 
 # After a call, all is as it is before the next one. In an object store, a call costs much more.
@@ -188,31 +322,12 @@ def test_a_reader_goes_on_while_merged_files_are_deleted_one_by_one(
     assert archived(disk) == list(map(encode_snapshot, snapshots))
 
 
-def test_an_archive_that_is_overtaken_by_a_second_merge_goes_on(
-    disk: Store, day: list[Message], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(disk, day[:3])
-    list(compact_archive(disk, TOMORROW))
-    fill(disk, day[3:])
-    overtaken_by = list[int]()
-
-    def overtaken(of: Store, path: str) -> list[ArchivedWindow]:
-        if is_compacted(path):
-            monkeypatch.undo()
-            overtaken_by.extend(done.windows for done in compact_archive(disk, TOMORROW))
-        return read_footer(of, path)
-
-    monkeypatch.setattr(archiving, "read_footer", overtaken)
-    assert not Archive(disk).add("snapshots", day[0])
-    assert overtaken_by == [7]
-
-
 def test_a_revision_that_is_sent_again_during_a_merge_is_the_newest(
     disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = [FIRST, SECOND, encode_snapshot(make_snapshot(1))]
-    for time, message in enumerate(sent):
-        Archive(disk).add("snapshots", message, (time, time))
+    for at, message in enumerate(sent):
+        Archive(disk).add("snapshots", message, (at, at))
     merge = merging._merge
 
     def meanwhile(*arguments: Any) -> None:
@@ -235,15 +350,9 @@ FIRST, SECOND = encode_snapshot(ONE), encode_snapshot(TWO)
 
 
 def archive(store: Store, kind: FileKind, messages: list[Message]) -> list[str]:
-    """Archive a topic that holds these messages; what the log says of each."""
-    step, events = Archiver(Archive(store), kind), []
-    for offset, message in enumerate(messages):
-        at_ms = 1_700_000_000_000
-        record = Record("t", 0, offset, at_ms, message.key, message.value, message.headers)
-        outcome = step.process(record)
-        assert isinstance(outcome, Processed)
-        events.append(outcome.event)
-    return events
+    step = Archiver(Archive(store), kind)
+    outcomes = map(step.process, as_read(sent_to("t", messages), first=1))
+    return [outcome.event for outcome in outcomes if isinstance(outcome, Processed)]
 
 
 def contents(store: Store, **selection: Any) -> list[str]:
@@ -307,21 +416,16 @@ def test_people_see_that_there_are_revisions(disk: Store, tmp_path: Path) -> Non
     later = make_snapshot(1)
     archive(disk, "snapshots", [FIRST, SECOND, encode_snapshot(later)])
 
-    def run(*arguments: str) -> str:
-        done = CliRunner().invoke(app, ["history", *arguments])
-        assert done.exit_code == 0, done.output
-        return done.output
-
-    heading, row = run("list", disk.root).splitlines()
+    heading, row = run("history", "list", disk.root).stdout.splitlines()
     assert heading.split()[-5:-2] == ["windows", "revisions", "rows"]
     assert row.split()[-5:-3] == ["2", "3"]
-    lines = [line.split("\t") for line in run("list", disk.root, "--windows").splitlines()]
-    assert [line[-2:] for line in lines] == [
+    lines = run("history", "list", disk.root, "--windows").stdout.splitlines()
+    assert [line.split("\t")[-2:] for line in lines] == [
         [ONE.content[:12], "superseded"],
         [TWO.content[:12], "newest"],
         [later.content[:12], "newest"],
     ]
-    shown = run("show", disk.root, ONE.id).replace("}\n{", "},{")
+    shown = run("history", "show", disk.root, ONE.id).stdout.replace("}\n{", "},{")
     assert [each["newest"] for each in json.loads(f"[{shown}]")] == [False, True]
     out = tmp_path / "rows.parquet"
     assert export(disk, Selection(), out) < export(disk, Selection(revisions="all"), out)

@@ -1,4 +1,4 @@
-"""Internet topologies: every form they come in gives the same snapshots, and no line gets lost."""
+"""Public data: fetched whole or not at all; each form of a topology gives the same snapshots."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import bz2
 import gzip
 import io
 import lzma
+import re
+import socket
 import tarfile
-from collections.abc import Iterable
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -20,8 +25,11 @@ from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import missed_windows, parse_window
 from stream_icd.sources.datasets.as_topology import name_of, read_as_topology
+from stream_icd.sources.datasets.public_data import CATALOGUE
 from tests.real_data import real_data
+from tests.run_here import run_here
 from tests.sources.reading import Content, write
+from tests.testbed.http_server import serving
 
 # As SNAP keeps them: comments, both directions, self loops.
 FIRST_DAY = b"# Autonomous systems\n# FromNodeId\tToNodeId\n1\t2\n2\t1\n2\t3\n3\t3\n10\t1\n"
@@ -200,18 +208,9 @@ def test_days_are_chosen_both_ends_included(tmp_path: Path) -> None:
         read_as_topology(folder, first=date(2020, 1, 1))
 
 
-BAD_LINES = [
-    (b"1\tx\n", "x"),
-    (b"1\n", "1"),
-    (b"1\t2\t3\n", "1.*2.*3"),
-    (b"1\t2.5\n", "2.5"),
-    (b"12345678901\t2\n", "12345678901"),
-    (b'"1\t2\n', "1"),
-    (b"\xff\n", "\N{REPLACEMENT CHARACTER}"),
-]
-
-
-@pytest.mark.parametrize(("line", "shown"), BAD_LINES)
+@pytest.mark.parametrize(
+    ("line", "shown"), [(b"1\tx\n", "x"), (b"1\n", "1"), (b"12345678901\t2\n", "12345678901")]
+)
 def test_a_bad_line_is_shown_and_nothing_else_is_lost(
     tmp_path: Path, line: bytes, shown: str
 ) -> None:
@@ -228,35 +227,27 @@ def test_a_bad_line_is_shown_and_nothing_else_is_lost(
         next(source)
 
 
-BAD_ROUTES = ["TABLE_DUMP2|1|B\n", route("1 x"), "garbage\n"]
-
-
-@pytest.mark.parametrize("line", BAD_ROUTES)
-def test_a_bad_route_is_shown(tmp_path: Path, line: str) -> None:
+def test_a_bad_route_is_shown(tmp_path: Path) -> None:
     updates = "BGP4MP|1|W|10.0.0.1|1|10.0.0.0/8\nBGP4MP|1|STATE|10.0.0.1|1|3|6\n# comment\n"
-    write(tmp_path, {"rib.20000101.txt": route("1 2") + line + updates + route("2 3")})
+    lines = [route("1 2"), route("1 x"), "garbage\n", updates, route("2 3")]
+    write(tmp_path, {"rib.20000101.txt": "".join(lines)})
     bad: list[BadRow] = []
     (snapshot,) = snapshots(tmp_path, on_bad_row=bad.append)
-    assert snapshot.n_edges == 2
-    assert len(bad) == 1
+    assert (snapshot.n_edges, len(bad)) == (2, 2)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "why"),
-    [
-        ("as19971108.txt", b"", "1997-11-08"),
-        ("as19971108.txt", b"7\t7\n", "1997-11-08"),
-        ("as19971108.txt.gz", gzip.compress(FIRST_DAY)[:30], "as19971108.txt.gz is damaged"),
-    ],
-    ids=["empty", "loop", "torn"],  # the time in a compressed file must not be in a test's name
-)
-def test_a_day_without_a_link_is_reported_and_the_others_go_on(
-    name: str, content: bytes, why: str, tmp_path: Path
-) -> None:
-    write(tmp_path, {"as19971109.txt": SECOND_DAY, name: content})
+def test_a_day_without_a_link_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
+    files = {
+        "as19971107.txt": b"7\t7\n",
+        "as19971108.txt.gz": gzip.compress(FIRST_DAY)[:30],
+        "as19971109.txt": SECOND_DAY,
+    }
     bad: list[BadRow] = []
-    assert [s.id for s in snapshots(tmp_path, on_bad_row=bad.append)] == ["as733/1997-11-09"]
-    assert why in str(bad[0])
+    found = snapshots(write(tmp_path, files), on_bad_row=bad.append)
+    assert [snapshot.id for snapshot in found] == ["as733/1997-11-09"]
+    loop, torn, *_ = map(str, bad)
+    assert "1997-11-07" in loop
+    assert "as19971108.txt.gz is damaged" in torn
 
 
 def test_files_of_other_endings_are_read_or_named(
@@ -326,3 +317,119 @@ def test_links_in_an_archive_are_the_files_that_they_link_to(tmp_path: Path) -> 
     missing = [str(row) for row in bad if "to which it is a link" in str(row)]
     assert len(missing) == 2
     assert "no file gone.txt" in missing[0]
+
+
+CONTENT = bytes(range(256)) * 2048
+
+
+class Handler(BaseHTTPRequestHandler):
+    files: ClassVar[dict[str, bytes]]
+    asked: ClassVar[list[str | None]]
+    breaks_after: ClassVar[int | None]
+    can_resume: ClassVar[bool]
+
+    def do_GET(self) -> None:
+        content = self.files.get(self.path)
+        wanted = self.headers.get("Range")
+        Handler.asked.append(wanted)
+        if content is None:
+            self.send_error(404)
+            return
+        start = int(wanted[6:-1]) if wanted and self.can_resume else 0
+        if start >= len(content):
+            self.send_error(416)
+            return
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        self.wfile.write(content[start : self.breaks_after])
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A web server on this machine that resumes; its address."""
+    usual = {"files": {"/data.bin": CONTENT}, "asked": [], "breaks_after": None, "can_resume": True}
+    for name, value in usual.items():
+        monkeypatch.setattr(Handler, name, value, raising=False)
+    with serving(Handler) as address:
+        yield address
+
+
+def offered(*urls: str) -> Any:
+    return replace(CATALOGUE[0], name="test", urls=urls)
+
+
+def test_a_file_is_fetched_with_progress_and_once(server: str, tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int | None]] = []
+    data = offered(f"{server}/data.bin")
+    path = data.fetch(tmp_path, lambda *now: seen.append(now))
+    assert path == tmp_path / "test" / "data.bin"
+    assert path.read_bytes() == CONTENT
+    assert len(seen) > 1
+    assert seen[-1] == ("data.bin", len(CONTENT), len(CONTENT))
+    data.fetch(tmp_path)
+    assert Handler.asked == [None]
+
+
+@pytest.mark.parametrize("can_resume", [True, False])
+def test_a_broken_download_goes_on_where_it_was(
+    server: str, tmp_path: Path, can_resume: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Handler, "breaks_after", 1000)
+    monkeypatch.setattr(Handler, "can_resume", can_resume)
+    data = offered(f"{server}/data.bin")
+    with pytest.raises(SourceNotFound, match="go on"):
+        data.fetch(tmp_path)
+    assert not (tmp_path / "test" / "data.bin").exists()
+    monkeypatch.setattr(Handler, "breaks_after", None)
+    assert data.fetch(tmp_path).read_bytes() == CONTENT
+    assert Handler.asked == [None, "bytes=1000-"]
+    assert [file.name for file in (tmp_path / "test").iterdir()] == ["data.bin"]
+    path = tmp_path / "test" / "data.bin"
+    path.rename(path.with_name("data.bin.part")).write_bytes(CONTENT + b"too long")
+    assert data.fetch(tmp_path).read_bytes() == CONTENT
+
+
+def test_several_archives_are_unpacked_into_one_folder(server: str, tmp_path: Path) -> None:
+    for part in ("06", "07"):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr(f"{part}/1{part}.txt", "1,2008-02-02 15:36:08,116.5,39.9\n")
+            archive.writestr("../../escaped.txt", "x")
+        Handler.files[f"/{part}.zip"] = packed.getvalue()
+    folder = offered(f"{server}/06.zip", f"{server}/07.zip").fetch(tmp_path / "to")
+    assert sorted(f.name for f in folder.rglob("1*.txt")) == ["106.txt", "107.txt"]
+    assert not list(tmp_path.glob("*.txt"))
+    Handler.files["/08.zip"] = b"not an archive"
+    with pytest.raises(BadSettings, match=r"08\.zip is damaged"):
+        offered(f"{server}/08.zip").fetch(tmp_path)
+    assert list((tmp_path / "test").iterdir()) == []  # it was thrown away
+
+
+def test_without_a_network_it_says_what_to_do_by_hand(tmp_path: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}/data.bin"
+        with pytest.raises(SourceNotFound) as raised:
+            offered(url).fetch(tmp_path)
+    assert url in str(raised.value)
+    assert str(tmp_path / "test") in str(raised.value)
+
+
+def test_what_is_not_there_or_no_web_address_is_said(server: str, tmp_path: Path) -> None:
+    with pytest.raises(SourceNotFound, match=r"Not Found.*by hand"):
+        offered(f"{server}/gone.bin").fetch(tmp_path)
+    with pytest.raises(BadSettings, match="not a web address"):
+        offered("file:///etc/passwd").fetch(tmp_path)
+    unknown = run_here("data", "fetch", "as-734")
+    assert (unknown.returncode, "choose from as-733, as-caida" in unknown.stderr) == (78, True)
+
+
+def test_what_is_offered_says_whom_to_cite_and_how_to_go_on() -> None:
+    for data in CATALOGUE:
+        assert all(url.startswith("https://") for url in data.urls)
+        assert "" not in (data.terms, data.citation)
+        assert re.match("stream-icd produce .*{path}", data.produce)

@@ -1,4 +1,7 @@
-"""One champion at any time: whoever promotes, races, is killed, or finds the disk full."""
+"""A registry: versions are complete or absent, and one is the champion at any time.
+
+Whoever publishes or promotes, races, is killed, or finds the disk full.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -21,12 +26,13 @@ from stream_icd.core.errors import (
     BadSettings,
     ChampionChanged,
     ModelDamaged,
+    ModelForeign,
     ModelNotFound,
     RegistryDamaged,
     StoreUnreachable,
     StoreUnwritable,
 )
-from stream_icd.core.lineage import Lineage
+from stream_icd.core.lineage import DataRange, Figure, Gate, Lineage
 from stream_icd.core.store import whole_file
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.methods.bp.parameters import BpParameters
@@ -34,15 +40,214 @@ from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.registry import aliases
 from stream_icd.registry.aliases import Aliases, current, history, promote, roll_back
-from stream_icd.registry.find import find_model
-from stream_icd.registry.model import PackedModel
-from stream_icd.registry.versions import publish, version_folder, versions
+from stream_icd.registry.find import find_model, folder_of, open_model
+from stream_icd.registry.model import LINEAGE_FILE, About, PackedModel, read_card
+from stream_icd.registry.versions import (
+    existing_folder,
+    export_folder,
+    import_folder,
+    open_version,
+    publish,
+    read_lineage,
+    version_folder,
+    versions,
+)
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
-RECIPE = Recipe(name="m", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
-LINEAGE = Lineage("test", NOW, "0")
-MODELS = [PackedModel.of(Model(RECIPE, BpParameters(resolution=1.0 + i))) for i in range(4)]
+SMALL = Recipe(name="a/b c@d", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
+"""Small, with a weights file, and a name that no folder could have."""
+MODELS = [PackedModel.of(Model(SMALL, BpParameters(resolution=1.0 + i))) for i in range(5)]
+PACKED, ANOTHER = MODELS[0], MODELS.pop()
 A, B, C, D = (model.version for model in MODELS)
+GATE = Gate(
+    champion="lfr@00000000",
+    challenger="x@11111111",
+    start=NOW,
+    end=NOW + timedelta(days=1),
+    windows=10,
+    passed=True,
+    reason="better on hidden edges",
+    figures=(Figure("hidden edges, nats", -7.5, -7.25, 0.2, 0.3), Figure("NMI, %", 70, 71)),
+)
+LINEAGE = Lineage(
+    made_by="retrain",
+    made_at=NOW,
+    code_version="0.1.0",
+    parent="lfr@00000000",
+    data=DataRange(("as733", "mails"), NOW - timedelta(days=9), NOW, windows=200, labelled=3),
+    gate=GATE,
+)
+
+
+@pytest.fixture
+def folder(disk: Store) -> Store:
+    publish(disk, PACKED, LINEAGE)
+    return version_folder(disk, PACKED.version)
+
+
+def test_a_version_comes_back_with_its_lineage(store: Store) -> None:
+    assert versions(store) == []
+    assert publish(store, PACKED, LINEAGE)
+    assert versions(store) == [PACKED.version]
+    opened = open_version(store, PACKED.version)
+    assert opened.version == PACKED.version
+    weights = Model(SMALL).weights
+    assert all(np.array_equal(opened.model.weights[name], w) for name, w in weights.items())
+    assert read_lineage(store, PACKED.version) == LINEAGE
+    place = version_folder(store, PACKED.version).uri
+    by_worker = open_model(place)
+    assert by_worker.version == PACKED.version
+    assert opened.proved_on == by_worker.proved_on == {"as733", "mails"}
+    assert not publish(store, PACKED, Lineage("other", NOW, "9"))  # it is one version
+    assert versions(store) == [PACKED.version]
+    assert read_lineage(store, PACKED.version) == LINEAGE
+
+
+def test_a_version_that_no_gate_promoted_is_proved_on_no_graph(disk: Store) -> None:
+    lost = replace(GATE, passed=False)
+    for at, changed in enumerate(({"gate": None}, {"gate": lost}, {"data": None})):
+        registry = disk.below(str(at))
+        publish(registry, PACKED, replace(LINEAGE, **changed))
+        assert open_version(registry, PACKED.version).proved_on == frozenset()
+
+
+def test_a_version_of_another_registry_keeps_what_it_learned_from(
+    disk: Store, folder: Store
+) -> None:
+    other = disk.below("other")
+    version = import_folder(other, folder, "test", NOW + timedelta(days=9), "one")
+    lineage = read_lineage(other, version)
+    assert (version, lineage.data, lineage.source) == (PACKED.version, LINEAGE.data, "one")
+    assert (lineage.parent, lineage.gate) == (None, None)
+
+
+def test_what_was_altered_is_not_opened_and_is_healed_by_publishing_again(
+    disk: Store, folder: Store
+) -> None:
+    for name in PACKED.files:
+        for spoilt in PACKED.files[name][:-1] + b"#", b"":
+            folder.put(name, pa.py_buffer(spoilt))
+            with pytest.raises((ModelDamaged, ModelForeign)):
+                open_version(disk, PACKED.version)
+            assert publish(disk, PACKED, LINEAGE)
+            open_version(disk, PACKED.version)
+    folder.put(LINEAGE_FILE, pa.py_buffer(b""))
+    assert publish(disk, PACKED, LINEAGE)
+    assert read_lineage(disk, PACKED.version) == LINEAGE
+    # Still a recipe: its hash shows that it is another one.
+    folder.put("recipe.toml", pa.py_buffer(PACKED.files["recipe.toml"] + b"# a word\n"))
+    for opens in (open_version, lambda registry, version: find_model(version, registry)):
+        with pytest.raises(ModelDamaged, match="its recipe was altered"):
+            opens(disk, PACKED.version)
+
+
+@pytest.mark.parametrize("name", ["about.toml", "card.md"])
+def test_a_shipped_model_keeps_its_files_and_a_damaged_one_is_not_imported_and_healed(
+    disk: Store, name: str
+) -> None:
+    registry, shipped = disk.below("registry"), folder_of("lfr")
+    source = open_store(export_folder(shipped, disk.below("source").uri))
+    version = import_folder(registry, source, "test", NOW, "lfr")
+    assert version == open_model("lfr").version
+    imported = version_folder(registry, version)
+    for folder in source, imported:
+        folder.put(name, pa.py_buffer(b"\xff"))
+    with pytest.raises(ModelDamaged, match=name):
+        import_folder(registry, source, "test", NOW, "lfr")
+    import_folder(registry, shipped, "test", NOW, "lfr")
+    assert all(imported.open(file).read() == shipped.open(file).read() for file in shipped.files())
+
+
+@pytest.mark.parametrize(
+    "version",
+    ["x@/../../../evil", "x@../../evil0", "@", "x@", "x@ABCDEF01", "x@0123456", "no version"],
+)
+def test_what_is_no_version_is_never_a_path(disk: Store, folder: Store, version: str) -> None:
+    """The first one was a folder outside of the registry."""
+    for file in ("recipe.toml", LINEAGE_FILE):
+        disk.below("evil").put(file, pa.py_buffer(folder.open(file).read()))
+    for read in (open_version, read_lineage, existing_folder):
+        with pytest.raises(ModelNotFound, match=f"no version .* it has: {PACKED.version}"):
+            read(disk, version)
+    with pytest.raises(ModelNotFound, match="is not a version"):
+        version_folder(disk, version)
+
+
+def test_names_that_no_folder_can_have_are_refused_and_folders_of_others_no_versions(
+    disk: Store, folder: Store
+) -> None:
+    long = replace(PACKED, version=f"{'é' * 60}@{'0' * 8}")
+    with pytest.raises(BadSettings, match="has 360 bytes when written .*, at most 246"):
+        publish(disk, long, LINEAGE)
+    recipe = pa.py_buffer(folder.open("recipe.toml").read())
+    for name in ("backup", f"{folder.name} (copy)", folder.name.upper(), f"=2{folder.name}"):
+        disk.put(f"versions/{name}/recipe.toml", recipe)
+    assert versions(disk) == [PACKED.version]
+
+
+def test_a_description_or_a_card_that_cannot_be_read_is_damage(folder: Store) -> None:
+    broken = (b"purpose = 1", b"purpose = " + b"9" * 5000, b"[" * 5000, b'x = "y"')
+    for content in (*broken, b"\xff", b" " * 2**21):
+        folder.put("about.toml", pa.py_buffer(content))
+        with pytest.raises(ModelDamaged, match="about.toml"):
+            About.read(folder)
+    for content in (b"\xff", b" " * 2**21):
+        folder.put("card.md", pa.py_buffer(content))
+        with pytest.raises(ModelDamaged, match="card.md"):
+            read_card(folder)
+
+
+def test_a_lineage_may_have_later_fields_and_must_be_there_and_whole(
+    disk: Store, folder: Store
+) -> None:
+    content = folder.read(LINEAGE_FILE, folder.size(LINEAGE_FILE)) or b""
+    more = content.replace(b'"made_by"', b'"colour": "red", "made_by"')
+    folder.put(LINEAGE_FILE, pa.py_buffer(more))
+    assert read_lineage(disk, PACKED.version) == LINEAGE
+    for wrong, reason in (
+        (b"", "lineage.json cannot be read"),
+        (b'{"format": 1}', "lineage.json .*made_by"),
+        (b'{"format": 2}', "lineage.json has format 2 and this version reads up to 1; upgrade"),
+        (b"[1]", "lineage.json cannot be read"),
+        (b"[" * 100_000, "lineage.json cannot be read"),
+        (b" " * (2**24 + 1), "lineage.json .*at most 16777216 are read"),
+        (None, "holds no lineage.json"),
+    ):
+        if wrong is None:
+            folder.delete(LINEAGE_FILE)
+        else:
+            folder.put(LINEAGE_FILE, pa.py_buffer(wrong))
+        with pytest.raises(RegistryDamaged, match=reason):
+            read_lineage(disk, PACKED.version)
+        assert open_version(disk, PACKED.version).proved_on == frozenset()
+    with pytest.raises(BadSettings, match="NMI.*finite"):
+        Figure("NMI, %", 70.0, float("nan"))
+
+
+def test_a_copy_has_the_same_files_and_version_and_is_completed_if_it_was_cut_short(
+    folder: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full_disk(place: Store, path: str, content: pa.Buffer) -> None:
+        if path == "recipe.toml":
+            raise StoreUnwritable("the disk is full")
+        whole(place, path, content)
+
+    whole, place = Store.put, str(tmp_path / "copy")
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "put", full_disk)
+        with pytest.raises(StoreUnwritable):
+            export_folder(folder, place)
+    assert export_folder(folder, place) == place
+    assert open_model(place).version == PACKED.version
+    copy = open_store(place)
+    assert copy.files() == folder.files()
+    assert all(copy.open(name).read() == folder.open(name).read() for name in folder.files())
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "card.md").write_text("my cards")
+    for taken in (place, str(tmp_path / "mine")):
+        with pytest.raises(BadSettings, match="is not empty: export to a new folder"):
+            export_folder(folder, taken)
+    assert (tmp_path / "mine" / "card.md").read_text() == "my cards"
 
 
 def with_models(store: Store) -> Store:
@@ -242,17 +447,17 @@ def test_a_full_disk_leaves_the_old_champion(
         with pytest.raises(StoreUnwritable, match="No space left on device"):
             crown(registry, B)
         with pytest.raises(StoreUnwritable, match="No space left on device"):
-            publish(registry, _another(), LINEAGE)
+            publish(registry, ANOTHER, LINEAGE)
     assert aliases.champion(registry).champion == A
     assert len(versions(registry)) == len(MODELS)
     assert crown(registry, B).champion == B
-    assert publish(registry, _another(), LINEAGE)
+    assert publish(registry, ANOTHER, LINEAGE)
 
 
 def test_a_registry_that_does_not_answer_is_named(s3: str) -> None:
     registry = open_store(f"s3://no-bucket/x?{s3}")
     with pytest.raises(StoreUnwritable, match="no-bucket"):
-        publish(registry, _another(), LINEAGE)
+        publish(registry, ANOTHER, LINEAGE)
     gone = open_store("s3://bucket/x?endpoint_override=127.0.0.1:9&scheme=http&region=us-east-1")
     with pytest.raises(StoreUnreachable, match="cannot look into s3://bucket/x"):
         current(gone)
@@ -305,7 +510,3 @@ def _killed_at(step: int, registry: Store) -> None:
     for name in ("replace", "hardlink_to", "unlink"):
         setattr(Path, name, counted(getattr(Path, name)))
     _publish_and_crown(registry)
-
-
-def _another() -> PackedModel:
-    return PackedModel.of(Model(RECIPE, BpParameters(resolution=9.0)))

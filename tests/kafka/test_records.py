@@ -1,31 +1,49 @@
-"""Reading without a group: from anywhere, to the end or for ever, never over a gap."""
+"""Records are published whole and in order, and read without a group: never over a gap."""
 
 import errno
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaConnectionError, KafkaTimeoutError
+from kafka import KafkaConsumer
+from kafka.errors import (
+    BrokerResponseError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    KafkaConnectionError,
+    KafkaTimeoutError,
+)
 from kafka.net.manager import KafkaConnectionManager
 
-from stream_icd.core.errors import BadSettings, BrokerUnavailable, OffsetGone, TopicMissing
+from stream_icd.core.errors import (
+    BadSettings,
+    BrokerUnavailable,
+    MessageTooLarge,
+    OffsetGone,
+    RecordTooLarge,
+    TopicMissing,
+)
 from stream_icd.kafka import reader, waiting
 from stream_icd.kafka.client import connections
+from stream_icd.kafka.client.broker import _refusal
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.client.workarounds import KafkaTCPTransport, NetworkSelector
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.publisher import Publisher, SizeLimits
 from stream_icd.kafka.reader import Following, Start, TopicReader, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.kafka.waiting import TaskThread
-from tests.kafka.echo import MakeTopic, publish, values
+from tests.kafka.echo import MakeTopic, publish, remove_before, values
+from tests.testbed import streams
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.streams import beside
 
@@ -53,7 +71,11 @@ def topic(broker: Broker, make_topic: MakeTopic) -> str:
 
 def numbers(broker: Broker, topic: str, **how: object) -> list[int]:
     with open_reader(broker.settings(), topic, **how) as records:  # type: ignore[arg-type]
-        return sorted(int(record.value or b"") for record in records)
+        return in_order(records)
+
+
+def in_order(records: Iterable[Record]) -> list[int]:
+    return sorted(int(record.value or b"") for record in records)
 
 
 def test_reading_starts_where_it_is_asked_to_and_gives_each_record_once_in_order(
@@ -91,23 +113,9 @@ def test_end_and_latest_are_those_when_the_block_was_entered(broker: Broker, top
     ):
         assert len(list(reader.records(until="end"))) == 30
         publish(broker.settings(), topic, 4, start=100)
-        assert sorted(int(r.value or b"") for r in before) == list(range(30))
-        assert sorted(int(r.value or b"") for r in after) == [100, 101, 102, 103]
+        assert in_order(before) == list(range(30))
         further = reader.records(dict.fromkeys(range(3), 10), "end")  # with the same connection
-        assert sorted(int(r.value or b"") for r in further) == [100, 101, 102, 103]
-
-
-def test_from_a_time_goes_by_the_records_own_clock_and_not_by_their_arrival(
-    broker: Broker, make_topic: MakeTopic
-) -> None:
-    topic, now_ms = make_topic(), time.time_ns() // 1_000_000  # BASE_S may be long ago
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(OutgoingRecord(topic, b"0", timestamp_ms=now_ms + 900_000))
-        publisher.flush()
-        time.sleep(0.02)
-        start = datetime.now(UTC)
-        publisher.send(OutgoingRecord(topic, b"1", timestamp_ms=now_ms - 900_000))
-    assert numbers(broker, topic, start=start, until="end") == [0]
+        assert in_order(after) == in_order(further) == [100, 101, 102, 103]
 
 
 def test_a_follower_sees_a_record_soon_and_stops_soon(broker: Broker, topic: str) -> None:
@@ -173,16 +181,17 @@ class Followed:
 
 
 @pytest.fixture
-def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+def follow(broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Followed]:
+    """`follow("latest")`, which tries again at once."""
     monkeypatch.setattr(reader, "_RETRY_S", 0.01)
+    return partial(Followed, broker, topic)
 
 
-@pytest.mark.usefixtures("quick_retries")
 @pytest.mark.brokers("memory")
 def test_following_goes_on_with_the_same_record_after_an_error_that_nobody_expects(
-    broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
+    follow: Callable[..., Followed], caplog: pytest.LogCaptureFixture
 ) -> None:
-    followed = Followed(broker, topic)
+    followed = follow()
     following, followed.fails = followed.following, lambda value: value == b"20"
     with followed.running():
         wait_until(lambda: followed.attempts > 33)
@@ -194,12 +203,11 @@ def test_following_goes_on_with_the_same_record_after_an_error_that_nobody_expec
     assert line.exc_info is not None
 
 
-@pytest.mark.usefixtures("quick_retries")
 @pytest.mark.brokers("memory")
 def test_following_from_now_on_takes_what_comes_after_its_start_and_nothing_else(
-    broker: Broker, topic: str
+    broker: Broker, topic: str, follow: Callable[..., Followed]
 ) -> None:
-    followed = Followed(broker, topic, "latest")
+    followed = follow("latest")
     followed.fails = lambda _: followed.attempts == 1
     with followed.running():
         assert followed.following.caught_up.wait(30)
@@ -208,13 +216,12 @@ def test_following_from_now_on_takes_what_comes_after_its_start_and_nothing_else
     assert sorted(followed.seen) == [30, 31, 32]
 
 
-@pytest.mark.usefixtures("quick_retries")
 @pytest.mark.brokers("memory")
 def test_following_begins_again_where_a_later_topic_has_fewer_partitions(
-    broker: Broker, topic: str
+    follow: Callable[..., Followed],
 ) -> None:
     """It was deleted and created again while the broker was away."""
-    followed = Followed(broker, topic, {7: 3})
+    followed = follow({7: 3})
     with followed.running():
         wait_until(lambda: len(followed.seen) == 30 and not followed.following.trouble)
 
@@ -233,27 +240,6 @@ def kafka_topic(kafka: Broker, topic_name: str) -> str:
     create_topics(kafka.settings(), [TopicSpec(topic_name)])
     publish(kafka.settings(), topic_name, 30)
     return topic_name
-
-
-def remove_before(kafka: Broker, topic: str, offset: int) -> None:
-    """Do at once what retention does in time."""
-    with open_admin(kafka.settings()) as admin:
-        admin.delete_records({TopicPartition(topic, 0): offset})
-
-
-@pytest.mark.kafka
-def test_partitions_that_are_added_are_read_from_their_beginning(
-    kafka: Broker, kafka_topic: str, stop: threading.Event
-) -> None:
-    with open_reader(kafka.settings(), kafka_topic, start="latest", stop=stop) as records:
-        with open_admin(kafka.settings()) as admin:
-            admin.create_partitions({kafka_topic: 3})
-        with Publisher(kafka.settings()) as publisher:
-            for partition in range(3):
-                publisher.send(OutgoingRecord(kafka_topic, b"", partition=partition))
-        assert sorted(next(records).partition for _ in range(3)) == [0, 1, 2]
-        publish(kafka.settings(), kafka_topic, 9)
-        assert len([next(records) for _ in range(9)]) == 9
 
 
 @pytest.mark.kafka
@@ -345,3 +331,165 @@ def test_a_topic_that_was_deleted_and_created_again_while_reading_is_an_error(
         publish(kafka.settings(), kafka_topic, 40)
         with pytest.raises(TopicMissing, match="was deleted and created again"):
             list(records)
+
+
+# Publishing: everything arrives as it was, in order, or an error says what did not.
+
+
+@pytest.mark.brokers("kafka")
+def test_a_record_larger_than_what_a_fetch_asks_for_comes_whole(
+    broker: Broker, make_topic: MakeTopic
+) -> None:
+    """The client's default is to take 100 MB as one answer; Kafka's, 104.9 MB as one request."""
+    settings = broker.settings(max_message_bytes=104_000_000, max_in_flight_bytes=10**9)
+    topic = make_topic(max_message_bytes=104_500_000)
+    sent = [b"%d" % number + bytes(101_000_000) for number in range(2)]
+    with Publisher(settings) as publisher:
+        for value in sent:
+            publisher.send(OutgoingRecord(topic, value))
+    with open_reader(settings, topic, until="end") as records:
+        assert [record.value for record in records] == sent
+
+
+@pytest.mark.parametrize(
+    ("ours", "topics", "largest", "says"),
+    [
+        (10_000, 1_000_000, 9_000, r"10006 bytes .* key b'as733' .* 10000 bytes"),
+        (1_000_000, 50_000, 49_000, r"50006 bytes"),
+    ],
+)
+def test_a_record_above_our_limit_or_its_topics_is_refused_and_the_others_arrive(
+    broker: Broker, make_topic: MakeTopic, ours: int, topics: int, largest: int, says: str
+) -> None:
+    topic, sent = make_topic(max_message_bytes=topics), [b"x" * largest, b"after"]
+    with Publisher(broker.settings(max_message_bytes=ours)) as publisher:
+        publisher.send(OutgoingRecord(topic, sent[0], b"k"))
+        with pytest.raises(MessageTooLarge, match=says):
+            publisher.send(OutgoingRecord(topic, b"x" * (min(ours, topics) + 1), b"as733"))
+        publisher.send(OutgoingRecord(topic, sent[1]))
+    assert [r.value for r in streams.held(broker, topic)] == sent
+
+
+def test_what_its_topic_took_its_dead_letter_topic_takes_with_the_reason(
+    broker: Broker, topic_name: str
+) -> None:
+    create_topics(broker.settings(), TopicSpec(topic_name).with_dead_letters())
+    largest = b"x" * (broker.settings().max_message_bytes - 100)
+    why = ("icd_dlq_message", b"because" * 1000)
+    letter = OutgoingRecord(f"{topic_name}.dlq", largest, headers=(why,))
+    streams.publish(broker, [OutgoingRecord(topic_name, largest), letter])
+    (record,) = streams.held(broker, f"{topic_name}.dlq")
+    assert (record.value, record.headers) == (largest, (why,))
+
+
+def test_what_only_the_broker_refuses_is_told_at_every_later_call(
+    kafka: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SizeLimits, "check", lambda *_: None)  # as if it was higher a moment ago
+    create_topics(kafka.settings(), [TopicSpec(topic_name, max_message_bytes=1000)])
+    publisher = Publisher(kafka.settings())
+    publisher.send(OutgoingRecord(topic_name, b"small", b"k"))
+    publisher.flush()
+    publisher.send(OutgoingRecord(topic_name, b"x" * 5_000, b"the key"))
+    for _ in range(2):
+        with pytest.raises(RecordTooLarge, match=r"5007 bytes .*the key.* set STREAM_ICD") as error:
+            publisher.flush()
+        assert (error.value.topic, error.value.size) == (topic_name, 5007)
+    with pytest.raises(RecordTooLarge):
+        publisher.send(OutgoingRecord(topic_name, b"later"))
+    assert (publisher.sent, publisher.acknowledged) == (2, 1)
+    publisher.close()
+
+
+def test_a_missing_topic_is_named_at_once(broker: Broker, topic_name: str) -> None:
+    started = time.monotonic()
+    with Publisher(broker.settings()) as publisher, pytest.raises(TopicMissing, match=topic_name):
+        publisher.send(OutgoingRecord(topic_name, b"x"))
+    assert time.monotonic() - started < 20  # left to itself, the client asks for a minute
+
+
+def test_several_threads_may_share_a_publisher_that_has_no_more_under_way_than_allowed(
+    broker: Broker, make_topic: MakeTopic
+) -> None:
+    topic, under_way = make_topic(), list[int]()
+    with Publisher(broker.settings(max_in_flight_bytes=300_000)) as publisher:
+
+        def send(_: int) -> None:
+            publisher.send(OutgoingRecord(topic, b"x" * 100_000))
+            under_way.append(publisher.sent - publisher.acknowledged)
+
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(send, range(60)))
+        publisher.flush()
+        assert (publisher.sent, publisher.acknowledged) == (60, 60)
+        assert len(streams.held(broker, topic)) == 60
+    assert max(under_way) <= 3
+
+
+OUT_OF_RANGE = "Timestamp 0 of message with offset 0 is out of range"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "setting"),
+    [
+        (InvalidTimestampError(OUT_OF_RANGE), "message.timestamp"),
+        (InvalidRecordError(OUT_OF_RANGE), "message.timestamp"),  # of one record among several
+        (InvalidRecordError("Compacted topic cannot accept message without key"), "cleanup.policy"),
+    ],
+)
+def test_a_refusal_names_the_setting(refusal: BrokerResponseError, setting: str) -> None:
+    meant = _refusal(refusal, "mine")
+    assert isinstance(meant, BadSettings)
+    assert f"change the topic's {setting}" in str(meant)
+
+
+# Another client library, written in C, reads what we write, and we read what it writes.
+
+
+@pytest.fixture
+def confluent() -> Any:
+    return pytest.importorskip("confluent_kafka", reason="pip install 'stream-icd[dev]'")
+
+
+REAL = pytest.mark.brokers("embedded", "kafka")
+NOW_MS = time.time_ns() // 1_000_000
+VALUE = bytes(range(256)) * 4_000  # 1 MB
+HEADERS = (
+    ("ce_specversion", b"1.0"),
+    ("ce_type", b"stream_icd.snapshot.v1"),
+    ("ce_id", "as733/1999-04-02/é".encode()),
+    ("content-type", b"application/vnd.apache.arrow.stream"),
+)
+
+
+@REAL
+def test_we_read_what_another_client_writes(
+    broker: Broker, make_topic: MakeTopic, confluent: Any
+) -> None:
+    topic, codecs = make_topic(), ["none"]
+    if broker.name == "kafka":
+        codecs += ["gzip", "lz4", "snappy", "zstd"]
+    for codec in codecs:
+        options = {"message.max.bytes": 2 * len(VALUE), "compression.type": codec}
+        producer = confluent.Producer({"bootstrap.servers": broker.bootstrap_servers, **options})
+        producer.produce(topic, VALUE, codec, headers=list(HEADERS), timestamp=NOW_MS)
+        assert producer.flush(60) == 0
+    came = [(r.key, r.value, r.headers, r.timestamp_ms) for r in streams.held(broker, topic)]
+    assert came == [(codec.encode(), VALUE, HEADERS, NOW_MS) for codec in codecs]
+
+
+@REAL
+def test_another_client_reads_what_we_write(
+    broker: Broker, make_topic: MakeTopic, confluent: Any
+) -> None:
+    topic = make_topic()
+    streams.publish(broker, [OutgoingRecord(topic, VALUE, b"as733", HEADERS, timestamp_ms=NOW_MS)])
+    where = {"bootstrap.servers": broker.bootstrap_servers, "group.id": topic}
+    consumer = confluent.Consumer(where)
+    consumer.assign([confluent.TopicPartition(topic, 0, 0)])
+    message = consumer.poll(60)
+    consumer.close()
+    assert message.error() is None
+    assert (message.key(), message.value()) == (b"as733", VALUE)
+    assert tuple(message.headers()) == HEADERS
+    assert message.timestamp()[1] == NOW_MS
