@@ -27,6 +27,7 @@ from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.methods.model import Method, Model
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel
 from stream_icd.sources.generated import planted_snapshots
@@ -263,11 +264,19 @@ BY_MODULARITY = model(BpParameters(stay=0.9))
 OF_BOTH = pytest.mark.parametrize("used", [STAYING, BY_MODULARITY], ids=["beliefs", "modularity"])
 
 
+def planted(
+    *seeds: int, n_windows: int, n_nodes: int = 2000, mixing: float = 0.6
+) -> tuple[list[Snapshot], list[NDArray[np.int32]]]:
+    """Windows of a drifting graph, and their planted communities; a new graph for each seed."""
+    settings, graphs = LfrSettings(n_nodes=n_nodes, mixing=mixing), list[PlantedGraph]()
+    for seed in seeds:
+        graphs += (graph for graph, _ in generate_drifting_lfr(seed, n_windows, settings))
+    snapshots = [snapshot for snapshot, _ in planted_snapshots(iter(graphs), "g", "test")]
+    return snapshots, [graph.communities for graph in graphs]
+
+
 def drifting_windows(seed: int = 1, n_windows: int = 7, n_nodes: int = N_NODES) -> list[Snapshot]:
-    """A drifting graph: nodes move, none come or go."""
-    settings = LfrSettings(n_nodes=n_nodes, mixing=0.3)
-    graphs = (graph for graph, _ in generate_drifting_lfr(seed, n_windows, settings))
-    return [snapshot for snapshot, _ in planted_snapshots(graphs, "g", "test")]
+    return planted(seed, n_windows=n_windows, n_nodes=n_nodes, mixing=0.3)[0]
 
 
 def without(snapshot: Snapshot, share: float, shift: int = 0) -> Snapshot:
@@ -373,22 +382,8 @@ def test_smoothing_leaves_a_damaged_window_as_it_is() -> None:
 LFR = model(BpParameters(resolution=4.5, mixing=0.6, iterations=1))
 
 
-def planted(
-    seed: int, n_windows: int, first: int = 0
-) -> tuple[list[Snapshot], list[NDArray[np.int32]]]:
-    """Windows of a drifting graph and their planted communities."""
-    settings, snapshots, truths = LfrSettings(n_nodes=2000, mixing=0.6), [], []
-    for number, (graph, _) in enumerate(generate_drifting_lfr(seed, n_windows, settings), first):
-        src = pa.array([*graph.edges[0], *range(2000)])
-        dst = pa.array([*graph.edges[1], *[None] * 2000])  # nodes without edges count too
-        window = hour(number)
-        snapshots.append(snapshot_from_pairs(src, dst, graph="g", id=str(number), window=window))
-        truths.append(graph.communities)
-    return snapshots, truths
-
-
 def test_the_future_improves_the_past_and_makes_its_communities_more_probable() -> None:
-    snapshots, truths = planted(7, 7)
+    snapshots, truths = planted(7, n_windows=7)
     found = detected(snapshots, LFR), detect_smoothed(snapshots, LFR)
     ahead, both = (
         [nmi(truth, one.communities) for truth, one in zip(truths, windows, strict=True)]
@@ -407,7 +402,7 @@ def test_the_future_improves_the_past_and_makes_its_communities_more_probable() 
 
 
 def test_smoothed_windows_have_the_ids_and_leave_the_memory_of_forward_detection() -> None:
-    snapshots, _ = planted(7, 6)
+    snapshots, _ = planted(7, n_windows=6)
     ahead, both, again = detected(snapshots, LFR), *(detect_smoothed(snapshots, LFR) for _ in "12")
     known = {id for result in ahead for id in result.community_ids}
     for at, (one, other) in enumerate(zip(ahead, both, strict=True)):
@@ -423,10 +418,8 @@ def test_smoothed_windows_have_the_ids_and_leave_the_memory_of_forward_detection
 
 
 def test_a_complete_change_says_nothing_about_the_windows_before_it() -> None:
-    old, _ = planted(3, 3)
-    new, _ = planted(4, 3, first=3)
-    alone = detect_smoothed(old, LFR)
-    both = detect_smoothed([*old, *new], LFR)
+    windows, _ = planted(3, 4, n_windows=3)
+    alone, both = detect_smoothed(windows[:3], LFR), detect_smoothed(windows, LFR)
     for one, other in zip(alone, both[:3], strict=True):
         assert nmi(one.communities, other.communities) > 0.99
 
@@ -456,7 +449,7 @@ def test_a_node_without_edges_or_in_doubt_is_told_by_the_windows_around_it() -> 
 
 
 def test_windows_that_modularity_decides_stay_as_they_are() -> None:
-    snapshots, _ = planted(7, 3)
+    snapshots, _ = planted(7, n_windows=3)
     plain = model(BpParameters())
     found = detected(snapshots, plain), detect_smoothed(snapshots, plain)
     for one, other in zip(*found, strict=True):
@@ -464,7 +457,7 @@ def test_windows_that_modularity_decides_stay_as_they_are() -> None:
 
 
 def test_k_given_is_k_in_each_window() -> None:
-    snapshots, _ = planted(7, 4)
+    snapshots, _ = planted(7, n_windows=4)
     ks = [20, None, 35, 30]
     found = detect_smoothed(snapshots, LFR, n_communities=ks)
     assert [len(one.community_ids) for one in found][::2] == [20, 35]

@@ -107,17 +107,6 @@ def test_nodes_that_come_and_go_do_not_blur_who_is_who() -> None:
     assert events_of(second) == [("continued", 1), ("born", 2), ("died", 0)]
 
 
-def test_ids_may_be_text_and_change_their_width_but_text_is_no_number() -> None:
-    texts = [f"AS{i}" for i in range(10)]
-    _, second = follow([window(i, groups(5, 5), texts) for i in range(2)])
-    assert events_of(second) == [("continued", 0), ("continued", 1)]
-    narrow = np.arange(10, dtype=np.int16)
-    _, second = follow([window(0, groups(5, 5)), window(1, groups(5, 5), narrow)])
-    assert events_of(second) == [("continued", 0), ("continued", 1)]
-    _, second = follow([window(0, groups(5, 5)), window(1, groups(5, 5), texts)])
-    assert [event.kind for event in second.events] == ["born", "born", "died", "died"]
-
-
 def test_a_community_that_comes_back_has_its_id_back() -> None:
     apart, together = groups(10, 8), groups(18)
     *_, last = follow(map(window, range(4), (apart, together, together, apart)))
