@@ -1,4 +1,4 @@
-"""What the documents show can be typed: commands, options, make targets, links and imports."""
+"""What the documents show can be typed and is true, and the site that they make builds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import ast
 import importlib
 import re
 import runpy
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,8 +26,17 @@ from stream_icd.kafka.topics import DEFAULT_TOPICS
 from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.names import attributes_of, named
 from stream_icd.registry.find import open_model, shipped_models
-from tests.command_lines import all_commands, arguments_of, complaint
-from tests.documents import DOCUMENTS, FENCE, ROOT, fences, name, shell_lines
+from tests.documents import (
+    DOCUMENTS,
+    FENCE,
+    ROOT,
+    all_commands,
+    arguments_of,
+    complaint,
+    fences,
+    name,
+    shell_lines,
+)
 from tests.real_data import real_data
 
 INLINE = re.compile(r"(?<!`)`(stream-icd [^`\n]+)`")
@@ -155,3 +167,19 @@ def cells_of(first: str, table: str) -> list[str]:
     """The other cells of the row that begins with this one."""
     (row,) = re.findall(rf"^\| {re.escape(first)} \| (.+) \|$", table, re.MULTILINE)
     return str(row).split(" | ")
+
+
+@pytest.mark.timeout(900)  # beside other tests on two cores, a build takes minutes
+def test_the_site_builds_with_a_page_for_each_command_and_the_contract(tmp_path: Path) -> None:
+    """From a copy: a build writes the commands' pages. The theme of `make docs` takes longer."""
+    sources, site = tmp_path / "docs", tmp_path / "site"
+    shutil.copytree(ROOT / "docs", sources, ignore=shutil.ignore_patterns("commands"))
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-D", "html_theme=basic"]
+    done = subprocess.run([*build, sources, site], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for command in all_commands():
+        page = (site / "commands" / f"{'-'.join(command)}.html").read_text(encoding="utf-8")
+        assert f"stream-icd {' '.join(command)}" in page
+        assert "Usage" in page
+        assert "highlight-sh" in page, "its examples are no code"
+    assert (site / "asyncapi.yaml").read_bytes() == (sources / "asyncapi.yaml").read_bytes()

@@ -1,31 +1,38 @@
-"""The commands and programs that the documents show are run: what cannot be is listed with why."""
+"""The commands and programs that the documents show are run: what cannot be is listed with why.
+
+So are the notebook, and the examples in docstrings.
+"""
 
 from __future__ import annotations
 
 import bz2
+import doctest
 import gzip
-import importlib.util
+import importlib
 import io
 import json
 import logging
 import os
+import pkgutil
 import re
 import shlex
 import signal
-import subprocess
 import sys
 import sysconfig
 import tarfile
 import tomllib
-import venv
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import nbformat
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from nbclient import NotebookClient
+from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
 import stream_icd
@@ -36,6 +43,7 @@ from stream_icd.core.errors import LimitExceeded
 from stream_icd.core.settings import ENV_PREFIX
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive, Selection
+from stream_icd.history.files import FileKind
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -44,8 +52,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS, SNAPSHOTS, create_topics
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.dead_letters.letters import dead_letter
-from tests.command_lines import arguments_of
-from tests.documents import DOCUMENTS, ROOT, fences, name, shell_lines
+from tests.documents import DOCUMENTS, ROOT, arguments_of, fences, name, shell_lines
 from tests.testbed import brokers
 
 DAYS = [*(f"199903{day}" for day in (29, 30, 31)), *(f"1999040{day}" for day in range(1, 6))]
@@ -56,16 +63,16 @@ NOT_RUN = {
     r"^make ": "CI runs them",
     r"^python -m benchmarks\.": "takes minutes; benchmarks/tests/test_fuzz.py runs its parts",
     r"^python -m benchmarks.lab": "benchmarks/lab/tests/test_run.py",
-    r"^pip ": "test_install_lines_are_accepted_in_a_fresh_environment",
+    r"^pip ": "test_extras_that_documents_errors_and_help_name_exist",
     r"^kcat ": "a tool of others",
     r"^export ": "test_settings_shown_exist_and_every_setting_is_explained",
     r"stream-icd demo": "tests/interfaces/demo",
-    r"stream-icd broker": "tests/kafka/test_embedded_broker.py; port 9092 may be in use",
+    r"stream-icd broker": "tests/kafka/test_local_brokers.py; port 9092 may be in use",
     r"stream-icd (re)?train .*--encoder": "takes minutes; tests/learning",
     r"stream-icd view": "serves until it is stopped; tests/interfaces/view",
     r"stream-icd consume": "runs until it is stopped; the fixture `system` runs one of each",
     r"--graph contacts": "test_the_tutorial_runs, when its stream is detected",
-    r"stream-icd data fetch": "needs a network; tests/sources/test_download.py",
+    r"stream-icd data fetch": "needs a network; tests/sources/test_public_data.py",
     r"s3://": "needs an object store; tests/history and tests/history/replay have one",
     r"/var/spool": "a folder of the reader's",
     r"topics skip|--from 0:120": "needs a group, and offsets, of the reader's",
@@ -130,7 +137,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         try:
             run(["produce", "as", "as-733.tar.gz", "--graph", "as733"])
             send_what_is_kept_of_the_past(broker)
-            brokers.wait_until(lambda: is_settled(folder, broker), timeout_s=120)
+            wait_until_settled("as733", len(DAYS))
             yield folder
         finally:
             for child in consumers.values():
@@ -141,12 +148,18 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         assert set(ended.values()) == {0}, [ended, *(tail(folder / f"{one}.log") for one in ended)]
 
 
-def is_settled(folder: Path, broker: brokers.Broker) -> bool:
-    """Whether all days were detected, tracked and archived."""
-    store = open_store(str(folder / "history"))
-    archived = sum(1 for _ in Archive(store).windows(Selection("communities", "as733")))
-    with open_reader(broker.settings(), EVENTS, until="end") as events:
-        return archived >= len(DAYS) and sum(1 for _ in events) >= len(DAYS)
+def wait_until_settled(graph: str, windows: int) -> None:
+    """Return when all windows were detected, tracked and archived."""
+
+    def is_settled() -> bool:
+        archive = Archive(open_store("history"))
+        kinds: tuple[FileKind, ...] = ("snapshots", "communities")
+        archived = [sum(1 for _ in archive.windows(Selection(kind, graph))) for kind in kinds]
+        with open_reader(KafkaSettings(), EVENTS, until="end") as events:
+            tracked = sum(event.key == graph.encode() for event in events)
+        return min(*archived, tracked) >= windows
+
+    brokers.wait_until(is_settled, timeout_s=120)
 
 
 def edges() -> list[tuple[int, int]]:
@@ -206,17 +219,15 @@ def write_contacts(folder: Path) -> None:
 
 def write_fixes(folder: Path) -> None:
     (folder / "taxi_log_2008_by_id").mkdir()
-    columns = ("taxi", "t", "lat", "lon")
-    fixes = []
+    fixes: list[dict[str, Any]] = []
     for taxi in range(4):
         stamps = [f"2008-02-02 15:{minute:02d}:00" for minute in range(0, 40, 5)]
-        fixes += [(taxi, stamp, 39.9 + taxi / 1000, 116.4) for stamp in stamps]
-        lines = "".join(f"{taxi},{stamp},116.4,{39.9 + taxi / 1000}\n" for stamp in stamps)
+        lat = 39.9 + taxi / 1000
+        fixes += [{"taxi": taxi, "t": stamp, "lat": lat, "lon": 116.4} for stamp in stamps]
+        lines = "".join(f"{taxi},{stamp},116.4,{lat}\n" for stamp in stamps)
         (folder / "taxi_log_2008_by_id" / f"{taxi}.txt").write_text(lines)
-    rows = pa.table(
-        dict(zip(columns, zip(*sorted(fixes, key=lambda f: f[1]), strict=True), strict=True))
-    )
-    pq.write_table(rows, folder / "tdrive_1h.parquet")
+    fixes.sort(key=lambda fix: fix["t"])
+    pq.write_table(pa.Table.from_pylist(fixes), folder / "tdrive_1h.parquet")
 
 
 def send_what_is_kept_of_the_past(broker: brokers.Broker) -> None:
@@ -229,16 +240,9 @@ def send_what_is_kept_of_the_past(broker: brokers.Broker) -> None:
     payment = {"src": 701, "dst": 702, "t": 1}
     fix = {"taxi": 1, "t": 1, "lat": 39.9, "lon": 116.4}
     change = {"op": "add", "src": 1, "dst": 2, "t": 1}
+    again = OutgoingRecord(SNAPSHOTS, snapshot.value, snapshot.key, snapshot.headers)
     with Publisher(broker.settings()) as publisher:
-        publisher.send(
-            OutgoingRecord(
-                SNAPSHOTS,
-                snapshot.value,
-                snapshot.key,
-                snapshot.headers,
-                timestamp_ms=1_769_870_000_000,  # 2026-01-31T14:33:20Z
-            )
-        )
+        publisher.send(replace(again, timestamp_ms=1_769_870_000_000))  # 2026-01-31T14:33:20Z
         for topic, row in (("payments", payment), ("fixes", fix), ("edges", change)):
             publisher.send(OutgoingRecord(topic, json.dumps(row).encode()))
         for offset in range(41, 41 + DEAD_LETTERS):
@@ -280,19 +284,10 @@ def test_commands_shown_run(document: Path, system: Path, monkeypatch: pytest.Mo
 
 def test_the_tutorial_runs(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(system)
-    store = open_store(str(system / "history"))
     lines = [line for line in lines_of(ROOT / "docs" / "tutorial.md") if "--graph contacts" in line]
     send, *look = [(arguments_of(line) or []) for line in lines]
     run(send)
-
-    def is_settled() -> bool:
-        chosen = Selection("communities", "contacts"), Selection("snapshots", "contacts")
-        archived = [sum(1 for _ in Archive(store).windows(kind)) for kind in chosen]
-        with open_reader(KafkaSettings(), EVENTS, until="end") as events:
-            tracked = sum(event.key == b"contacts" for event in events)
-        return [*archived, tracked] == [3, 3, 3]
-
-    brokers.wait_until(is_settled, timeout_s=120)
+    wait_until_settled("contacts", 3)
     said = [run(arguments) for arguments in look]
     assert [arguments[0] for arguments in look] == ["subscribe", "subscribe", "explain", "report"]
     assert b"PC, 8 of 8" in said[0]
@@ -333,42 +328,45 @@ def test_settings_shown_exist_and_every_setting_is_explained() -> None:
     assert {f"[{settings.table}]" for settings in SETTINGS} <= shown
 
 
-@pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment without stream-icd, which borrows what builds it from this one."""
-    folder = tmp_path_factory.mktemp("fresh") / "venv"
-    venv.create(folder)
-    target = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
-    found = importlib.util.find_spec("hatchling")
-    assert found is not None
-    assert found.origin is not None
-    (target / "borrowed.pth").write_text(str(Path(found.origin).parents[1]))
-    return folder
-
-
-def test_install_lines_are_accepted_in_a_fresh_environment(fresh: Path) -> None:
+def test_extras_that_documents_errors_and_help_name_exist() -> None:
+    """pip says nothing of one that is not there."""
     lines = [line for document in DOCUMENTS for line in lines_of(document)]
-    shown = sorted({line for line in lines if line.startswith("pip ")})
-    assert shown, "the documents say how to install it"
-    wanted = [word for line in shown for word in shlex.split(line)[2:]]
-    extras = {extra for word in wanted for extra in re.findall(r"\w+", word.partition("[")[2])}
-    assert extras <= offered_extras(), "pip says nothing of one that is not there"
-    offline = ["--dry-run", "--no-deps", "--no-index", "--no-build-isolation", "--ignore-installed"]
-    pip = [sys.executable, "-m", "pip", "--python", str(fresh), "install", *offline]
-    done = subprocess.run([*pip, *wanted], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, f"{shown}: {done.stderr}"
-    assert "Would install stream-icd-" in done.stdout, f"{shown}: {done.stdout}"
-
-
-def offered_extras() -> set[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return set(project["optional-dependencies"])
-
-
-def test_extras_named_by_errors_and_help_exist() -> None:
+    wanted = [word for line in lines if line.startswith("pip ") for word in shlex.split(line)[2:]]
+    assert wanted, "the documents say how to install it"
+    ours = [Requirement(re.sub(r"^\.", "stream-icd", word)) for word in wanted]
+    assert {requirement.name for requirement in ours} == {"stream-icd"}
     folders = ("stream_icd", "producers", "consumers", "docs")
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.*")]
     texts = [file.read_text("utf-8") for file in files if file.suffix in (".py", ".md")]
     named = set(re.findall(r"stream-icd\[([a-z,]+)\]|needs_extra\(\"([a-z]+)\"", "\n".join(texts)))
     extras = {extra for pair in named for one in pair for extra in one.split(",") if extra}
-    assert extras - {"extra"} <= offered_extras()
+    extras |= {extra for requirement in ours for extra in requirement.extras}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert extras - {"extra"} <= project["optional-dependencies"].keys()
+
+
+def printed(notebook: nbformat.NotebookNode) -> list[str]:
+    """What each cell of code wrote to standard output."""
+    return [
+        "".join(output.text for output in cell.outputs if output.output_type == "stream")
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    ]
+
+
+def test_the_notebook_runs_from_its_first_cell_to_its_last_and_prints_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", sysconfig.get_path("scripts"), prepend=":")
+    shown, again = (nbformat.read(ROOT / "docs/first_steps.ipynb", 4) for _ in range(2))
+    NotebookClient(again, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert printed(again) == printed(shown)
+
+
+def test_examples_in_docstrings_are_true(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = pkgutil.walk_packages(stream_icd.__path__, "stream_icd.")
+    names = [module.name for module in found if not module.name.endswith("__main__")]
+    results = [doctest.testmod(importlib.import_module(name)) for name in names]
+    assert sum(result.attempted for result in results) > 50
+    assert sum(result.failed for result in results) == 0

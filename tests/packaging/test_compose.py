@@ -1,18 +1,16 @@
-"""docker-compose.yml, as far as it can be held to account without an engine.
-
-And what the documents do with it: each `docker compose` command that they show is allowed by it.
-"""
+"""docker-compose.yml: its services, the commands of the documents, and all of it on an engine."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -28,7 +26,8 @@ from stream_icd.streaming.execution.budget import Budget
 from stream_icd.streaming.metrics.metrics import Metrics
 from stream_icd.streaming.metrics.probe import PORT
 from stream_icd.streaming.metrics.server import serving
-from tests.command_lines import arguments_of, complaint
+from tests.documents import arguments_of, complaint
+from tests.testbed.brokers import KAFKA_VERSION, POM
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
@@ -58,9 +57,7 @@ def default_of(text: str) -> str:
 
 
 @pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
-def test_a_service_has_keys_that_compose_knows_and_refers_to_what_exists(
-    service: dict[str, Any],
-) -> None:
+def test_a_service_has_known_keys_and_refers_to_what_exists(service: dict[str, Any]) -> None:
     assert service.keys() <= KEYS
     assert service.get("healthcheck", {}).keys() <= CHECKS
     assert all(isinstance(service[key], list) for key in LISTS & service.keys())
@@ -80,9 +77,7 @@ def test_a_service_has_keys_that_compose_knows_and_refers_to_what_exists(
 
 
 @pytest.mark.parametrize("service", OURS.values(), ids=OURS)
-def test_services_run_commands_that_exist_with_settings_that_exist(
-    service: dict[str, Any],
-) -> None:
+def test_services_run_commands_with_settings_that_exist(service: dict[str, Any]) -> None:
     assert complaint(service["command"]) is None
     if "--model" in service["command"]:
         assert value_of(service["command"], "--model") in {"champion", *shipped_models()}
@@ -161,9 +156,8 @@ def test_services_reach_kafka_at_an_address_that_it_advertises() -> None:
 
 
 def test_it_is_the_kafka_that_the_tests_run_on() -> None:
-    pom = ElementTree.parse(ROOT / "tests" / "testbed" / "kafka_pom.xml")
-    tested = pom.findtext(".//{*}dependency/{*}version")
-    assert SERVICES["kafka"]["image"] == f"apache/kafka:{tested}"
+    assert SERVICES["kafka"]["image"] == f"apache/kafka:{KAFKA_VERSION}"
+    assert f"<version>{KAFKA_VERSION}</version>" in POM.read_text(encoding="utf-8")
 
 
 # Each command of `docker compose` that the documents use, with its options; True: it takes a value.
@@ -256,3 +250,58 @@ def test_an_override_replaces_kafka_for_all_services(override: Path) -> None:
                 assert value.removeprefix("/run/secrets/") in secrets
         if "kafka" in SERVICES[name].get("depends_on", {}):
             assert service["depends_on"] is None
+
+
+NO_PORTS = """
+services:
+  kafka:
+    ports: !reset []
+  view:
+    ports: !reset []
+"""
+UP_S, BUILD_S = 300, 1200
+
+
+def has_engine() -> bool:
+    asked = (["docker", "info"], ["docker", "compose", "version"])
+    quietly = {"capture_output": True, "check": False, "timeout": 60}
+    return shutil.which("docker") is not None and all(
+        subprocess.run(one, **quietly).returncode == 0 for one in asked
+    )
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[list[str]]:
+    """The services, under a name of their own and without ports; what begins each command."""
+    (own := tmp_path / "no-ports.yml").write_text(NO_PORTS)
+    files = ["--file", "docker-compose.yml", "--file", str(own)]
+    compose = ["docker", "compose", "--project-name", "stream-icd-test", *files]
+    try:
+        subprocess.run([*compose, "build"], cwd=ROOT, check=True, timeout=BUILD_S)
+        subprocess.run([*compose, "up", "--detach"], cwd=ROOT, check=True, timeout=UP_S)
+        yield compose
+    finally:
+        subprocess.run([*compose, "logs", "--tail", "20"], cwd=ROOT, check=False, timeout=60)
+        subprocess.run([*compose, "down", "--volumes"], cwd=ROOT, check=False, timeout=120)
+
+
+def inside(up: list[str], service: str, *arguments: str) -> str:
+    command = [*up, "exec", "--no-TTY", service, "stream-icd", *arguments]
+    return subprocess.check_output(command, cwd=ROOT, timeout=UP_S, text=True)
+
+
+@pytest.mark.skipif(
+    not has_engine(),
+    reason="an engine is needed: install Docker with Compose, so that `docker info` and "
+    "`docker compose version` work",
+)
+@pytest.mark.timeout(BUILD_S + 2 * UP_S)
+def test_communities_come_and_all_is_well_and_the_model_can_be_changed(up: list[str]) -> None:
+    asked = ("subscribe", "--from", "beginning", "--limit", "3", "--format", "json")
+    came = inside(up, "detector", *asked)
+    assert [json.loads(line)["graph"] for line in came.splitlines()] == ["lfr"] * 3
+    place = ("--registry", "registry")
+    assert "error " not in inside(up, "retrain", "doctor", *place)
+    inside(up, "retrain", "models", "import", "as", *place)
+    inside(up, "retrain", "models", "promote", "as", *place)
+    assert "champion" in inside(up, "retrain", "models", "list", *place)

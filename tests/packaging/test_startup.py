@@ -1,4 +1,4 @@
-"""Commands that people wait for start without the machinery of detection."""
+"""Commands that people wait for, and imports, load only what they name."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import stream_icd
+from stream_icd import programs
+from stream_icd.methods import names
 from stream_icd.wire.communities import encode_communities
 from tests.run_here import run_here
 from tests.testbed.windows import window
@@ -41,13 +44,8 @@ def loaded_by(program: str, folder: Path) -> list[str]:
 
 COMMANDS = [
     ("--help",),
-    ("subscribe", "--help"),
     ("produce", "--help"),
-    ("produce", "as", "--help"),
-    ("produce", "lfr", "--help"),
-    ("consume", "detect", "--help"),
     ("consume", "track", "--help"),
-    ("topics", "create", "--help"),
     # As far as they come without a broker: everything that they need is loaded by then.
     ("subscribe",),
     ("subscribe", "--node", "701"),
@@ -101,6 +99,25 @@ IMPORTS = (
     # NetworkX reads it when it is imported
     "import stream_icd.interfaces.interop.networkx_info",
 )
+
+
+PACKAGES = (stream_icd, programs, names)
+
+
+def test_public_names_are_imported_on_first_use_and_others_are_reported(tmp_path: Path) -> None:
+    for package in PACKAGES:
+        assert all(getattr(package, name) is not None for name in package.__all__)
+        wrong = f"module '{package.__name__}' has no attribute 'nme'"
+        with pytest.raises(AttributeError, match=wrong):
+            _ = package.nme
+    program = f"""
+import sys, stream_icd
+from importlib import import_module
+loaded = sorted(name for name in sys.modules if name.startswith("stream_icd."))
+packages = map(import_module, {[package.__name__ for package in PACKAGES]})
+print(loaded, *(set(package.__all__) - set(dir(package)) for package in packages))"""
+    at_first = "['stream_icd.core', 'stream_icd.core.imports']"
+    assert in_a_process(program, tmp_path) == f"{at_first} set() set() set()"
 
 
 def test_imports_load_only_what_they_name_and_the_check_sees_what_is_loaded(tmp_path: Path) -> None:

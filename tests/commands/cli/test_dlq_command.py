@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -18,7 +19,8 @@ import pytest
 
 from stream_icd.commands.cli.dlq import _RetryLetters
 from stream_icd.core.errors import LimitExceeded
-from stream_icd.kafka.client.connections import open_admin, open_producer
+from stream_icd.kafka.client.connections import open_producer
+from stream_icd.kafka.connect import connect
 from stream_icd.kafka.messages.claims import ClaimSettings
 from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.messages.records import outgoing
@@ -41,7 +43,6 @@ from tests.wire.samples import STATE
 
 Dlq = Callable[..., Done]
 N = 200
-CLI = (sys.executable, "-m", "stream_icd.commands.cli")
 
 pytestmark = pytest.mark.brokers("memory")
 
@@ -75,10 +76,12 @@ def numbered(topic: str, count: int) -> list[Record]:
     return [Record(topic, 0, i, 0, b"g%d" % (i % 3), b"%d" % i, headers) for i in range(count)]
 
 
+def numbers(records: list[Record]) -> list[int]:
+    return [int(record.value or b"") for record in records]
+
+
 @pytest.mark.brokers("memory", "kafka")
-def test_a_compacted_topic_of_dead_letters_is_warned_of(
-    broker: Broker, dlq: Dlq, topic_name: str
-) -> None:
+def test_a_compacted_dead_letter_topic_is_named(broker: Broker, dlq: Dlq, topic_name: str) -> None:
     create_topics(broker.settings(), [TopicSpec(f"{topic_name}.dlq", cleanup_policy="compact")])
     dead_lettered(broker, numbered(topic_name, 1))
     warned = f"warning: {topic_name}.dlq is compacted"
@@ -91,9 +94,7 @@ def listed(dlq: Dlq, *arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def test_what_was_dead_lettered_is_listed_with_place_reason_and_counts(
-    dlq: Dlq, broker: Broker, topic: str
-) -> None:
+def test_a_list_has_places_reasons_and_counts(dlq: Dlq, broker: Broker, topic: str) -> None:
     dead_lettered(broker, numbered(topic, 3))
     dead_lettered(broker, [Record(topic, 2, 7, 0, b"\x1b[2J\xff", None)], "x" * 100)
     heading, *rows, counts, total = dlq("list", topic).stdout.splitlines()
@@ -180,9 +181,7 @@ def test_a_claimed_value_is_written_whole_or_not_at_all_and_a_memory_is_read_as_
 
 
 @pytest.mark.brokers("memory", "kafka")
-def test_they_are_sent_again_as_they_came_and_once(
-    dlq: Dlq, broker: Broker, topic_name: str
-) -> None:
+def test_each_is_sent_again_once_as_it_came(dlq: Dlq, broker: Broker, topic_name: str) -> None:
     create_topics(broker.settings(), TopicSpec(topic_name, partitions=3).with_dead_letters())
     headers = (("ce_id", b"g/1"), ("ce_id", b"\xff"), ("empty", b""))
     odd = [
@@ -215,9 +214,7 @@ def test_they_are_sent_again_as_they_came_and_once(
     assert len(one["retried"]) == 2
 
 
-def test_only_what_is_chosen_is_sent_and_only_if_it_is_meant(
-    dlq: Dlq, broker: Broker, topic: str
-) -> None:
+def test_only_what_is_chosen_and_meant_is_sent(dlq: Dlq, broker: Broker, topic: str) -> None:
     dead_lettered(broker, numbered(topic, 6))
     dry = dlq("retry", "--topic", topic, "--graph", "g0", "--dry-run").stderr
     assert f"2 records to {topic}" in dry
@@ -234,7 +231,7 @@ def test_only_what_is_chosen_is_sent_and_only_if_it_is_meant(
     dlq("retry", "--topic", topic, "--graph", "g0")
     dlq("retry", f"{topic}[0]@1", "0:2", "--rate", "100")
     dlq("retry", "--topic", topic, "--from", "5", "--to", "9")
-    assert [r.value for r in held(broker, topic)] == [b"0", b"3", b"1", b"2", b"5"]
+    assert numbers(held(broker, topic)) == [0, 3, 1, 2, 5]
     dry = dlq("retry", "--topic", topic, "--all", "--dry-run").stderr
     assert f"1 records to {topic}" in dry
     assert "5 were sent again before and are passed over" in dry
@@ -250,40 +247,33 @@ def test_one_that_its_topic_takes_no_more_is_named_and_left_and_the_others_are_s
         done = dlq("retry", "--topic", topic, "--all", status=1)
     assert f"{topic}.dlq[0]@1" in done.stderr
     assert "limit of 10000 bytes" in done.stderr
-    assert [r.value for r in held(broker, topic)] == [b"0", b"1"]
+    assert numbers(held(broker, topic)) == [0, 1]
     assert [bool(one["retried"]) for one in listed(dlq, topic)] == [True, False, True]
     dlq("retry", "--topic", topic, "--all")
     assert held(broker, topic)[2].value == large.value
 
 
-@pytest.mark.brokers("embedded")
-def test_where_the_topic_is_gone_nothing_is_sent_and_the_way_out_is_told(
+def test_if_a_topic_is_gone_or_unknown_another_is_given(
     dlq: Dlq, broker: Broker, topic: str
 ) -> None:
-    create_topics(broker.settings(), [TopicSpec(f"{topic}-new")])
-    dead_lettered(broker, numbered(topic, 2))
-    with open_admin(broker.settings()) as admin:
-        admin.delete_topics([topic])
-    refused = dlq("retry", "--topic", topic, "--all", status=78).stderr
-    assert re.search(rf"TopicMissing: 2 records .* {topic}.*--to-topic", refused)
-    dlq("retry", "--topic", topic, "--all", "--to-topic", f"{topic}-new")
-    assert [r.value for r in held(broker, f"{topic}-new")] == [b"0", b"1"]
-    assert {one["retried"][0]["to"] for one in listed(dlq, topic)} == {f"{topic}-new"}
-
-
-def test_a_dead_letter_that_does_not_say_where_it_came_from_needs_to_be_told(
-    dlq: Dlq, broker: Broker, topic: str
-) -> None:
-    publish(broker, [OutgoingRecord(f"{topic}.dlq", b"stray", b"g")])
-    assert listed(dlq, topic)[0]["came_from"] is None
-    assert "1 unknown" in dlq("list", topic, "--exception", "unknown").stdout
     everything = ("retry", "--topic", topic, "--all")
+    dead_lettered(broker, numbered(topic, 2))
+    with connect(broker.settings()).admin() as admin:
+        admin.delete_topic(topic)
+    refused = dlq(*everything, status=78).stderr
+    assert re.search(rf"TopicMissing: 2 records .* {topic}.*--to-topic", refused)
+
+    publish(broker, [OutgoingRecord(f"{topic}.dlq", b"2", b"g")])  # it does not say from where
+    assert listed(dlq, topic)[2]["came_from"] is None
+    assert "1 unknown" in dlq("list", topic, "--exception", "unknown").stdout
     assert "--to-topic" in dlq(*everything, status=78).stderr
     for wrong in ("", f"{topic}.dlq"):  # such as a variable that is not set
         refused = dlq(*everything, "--to-topic", wrong, status=78).stderr
         assert f"--to-topic '{wrong}': give a topic that workers" in refused
-    dlq(*everything, "--to-topic", topic)
-    assert [r.value for r in held(broker, topic)] == [b"stray"]
+    create_topics(broker.settings(), [TopicSpec(f"{topic}-new")])
+    dlq(*everything, "--to-topic", f"{topic}-new")
+    assert numbers(held(broker, f"{topic}-new")) == [0, 1, 2]
+    assert {one["retried"][0]["to"] for one in listed(dlq, topic)} == {f"{topic}-new"}
 
 
 # As `stream-icd dlq retry`, but it kills itself (kill -9) when it calls this for the n-th time.
@@ -304,8 +294,17 @@ main()
 """
 
 
-def retry_all(broker: Broker, topic: str) -> list[str]:
-    return ["dlq", "retry", "--all", "--topic", topic, "-b", broker.bootstrap_servers]
+def retrying_all(broker: Broker, topic: str, *program: str) -> list[str]:
+    """A command line that sends all again, in a process of its own."""
+    retry = ("dlq", "retry", "--all", "--topic", topic, "-b", broker.bootstrap_servers)
+    return [sys.executable, *(program or ("-m", "stream_icd.commands.cli")), *retry]
+
+
+def ended(command: list[str], status: int = 0) -> str:
+    """Its standard error; it must end with this status."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == status, done.stderr
+    return done.stderr
 
 
 @pytest.mark.brokers("kafka")
@@ -319,29 +318,25 @@ def retry_all(broker: Broker, topic: str) -> list[str]:
 )
 def test_kill_9_of_a_retry_is_not_seen(broker: Broker, topic: str, method: str, at: int) -> None:
     dead_lettered(broker, numbered(topic, N))
-    options = retry_all(broker, topic)
-    command = [sys.executable, "-c", KILLED, method, str(at), *options]
-    assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == -9
+    ended(retrying_all(broker, topic, "-c", KILLED, method, str(at)), status=-signal.SIGKILL)
     # The next one does not wait for the broker to give up on what the first one left open.
-    command = [*CLI, *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert [int(r.value or b"") for r in held(broker, topic)] == list(range(N))
-    summary = json.loads(done.stderr.splitlines()[-1])
+    said = ended(retrying_all(broker, topic))
+    assert numbers(held(broker, topic)) == list(range(N))
+    summary = json.loads(said.splitlines()[-1])
     assert 0 < summary["already"] < N
     assert summary["already"] + summary["sent"] == N
 
 
 @pytest.mark.brokers("embedded")
-def test_a_retry_that_is_stopped_goes_on_whatever_partitions_they_lie_in(
+def test_a_stopped_retry_goes_on_in_all_partitions(
     dlq: Dlq, broker: Broker, topic_name: str
 ) -> None:
     topic = topic_name
     specs = [TopicSpec(topic), TopicSpec(f"{topic}.dlq", partitions=3)]
     create_topics(broker.settings(), specs)
     dead_lettered(broker, numbered(topic, N))  # a minute's work and more, at two a second
-    command = [*CLI, *retry_all(broker, topic), "--rate", "2"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    slowly = [*retrying_all(broker, topic), "--rate", "2"]
+    with subprocess.Popen(slowly, stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: held(broker, topic))
         process.terminate()
         assert process.stderr is not None
@@ -350,7 +345,7 @@ def test_a_retry_that_is_stopped_goes_on_whatever_partitions_they_lie_in(
     assert summary["event"] == "stopped"
     assert summary["sent"] == len(held(broker, topic)) == N - summary["left"] < N
     dlq("retry", "--topic", topic, "--all")
-    assert sorted(int(r.value or b"") for r in held(broker, topic)) == list(range(N))
+    assert sorted(numbers(held(broker, topic))) == list(range(N))
     assert {one["partition"] for one in listed(dlq, topic)} > {0}
     assert all(one["retried"] for one in listed(dlq, topic))
 
@@ -381,20 +376,18 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
     monkeypatch.setattr(DeadLetterBox, "read", read_for_a_while)
     monkeypatch.setattr("stream_icd.commands.programs.process.stop_on_signals", threading.Event)
     _RetryLetters().send(settings, choice)
-    assert [r.value for r in held(broker, topic)] == [b"0", b"1", b"2", b"3"]
+    assert numbers(held(broker, topic)) == list(range(4))
     detector.close(timeout=1)
 
 
 @pytest.mark.brokers("kafka")
 def test_a_retry_that_was_overtaken_by_another_stops(broker: Broker, topic: str) -> None:
     dead_lettered(broker, numbered(topic, 40))
-    command = [*CLI, *retry_all(broker, topic)]
-    slowly = [*command, "--rate", "1"]
+    slowly = [*retrying_all(broker, topic), "--rate", "1"]
     with subprocess.Popen(slowly, stderr=subprocess.PIPE, text=True) as first:
         wait_until(lambda: held(broker, topic))
-        second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        ended(retrying_all(broker, topic))
         assert first.stderr is not None
         said = first.stderr.read()
-    assert (second.returncode, first.returncode) == (0, 78), said
-    assert "another retry" in said
-    assert [int(r.value or b"") for r in held(broker, topic)] == list(range(40))
+    assert (first.returncode, "another retry" in said) == (78, True), said
+    assert numbers(held(broker, topic)) == list(range(40))

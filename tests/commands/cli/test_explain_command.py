@@ -36,9 +36,8 @@ def explained(history: str, *options: str, status: int = 0) -> Done:
 
 
 def test_a_move_is_told_in_words_and_then_in_numbers(history: str, tmp_path: Path) -> None:
-    classes = tmp_path / "classes.csv"
-    rows = [f"{node},{'PC' if node < 7 else 'MP'}" for node in range(20)]
-    classes.write_text("\n".join(["node,class", *rows, ""]))
+    rows = "".join(f"{node},{'PC' if node < 7 else 'MP'}\n" for node in range(20))
+    (classes := tmp_path / "classes.csv").write_text(f"node,class\n{rows}")
     done = explained(history, "--node", "9", "--names", str(classes))
     lines = done.stdout.splitlines()
     assert lines[0].startswith("Node 9 is in community 1 (MP, 13 of 13) in the window of 2020")
@@ -50,17 +49,13 @@ def test_a_move_is_told_in_words_and_then_in_numbers(history: str, tmp_path: Pat
     assert "moved with it: 7, 8" in lines
     assert "edge to community" in " ".join(done.stdout.split())
     assert done.stderr == ""
-
-
-def test_a_table_that_names_no_node_is_said(history: str, tmp_path: Path) -> None:
-    names = tmp_path / "names.csv"
-    for node, status, said in (
-        ("1009", 0, f"{names} has no node of the graph: no community has a name"),
+    for node, status, why in (
+        ("1009", 0, f"{classes} has no node of the graph: no community has a name"),
         ("AS9", 78, "names nodes by text, the graph by integers"),
     ):
-        names.write_text(f"node,class\n{node},PC\n")
-        of_node = ("--node", "9", "--names", str(names))
-        assert said in explained(history, *of_node, status=status).stderr
+        classes.write_text(f"node,class\n{node},PC\n")
+        of_node = ("--node", "9", "--names", str(classes))
+        assert why in explained(history, *of_node, status=status).stderr
 
 
 def test_ids_as_long_as_a_uuid_are_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,23 +79,18 @@ def test_a_community_is_told_in_words_and_then_in_numbers(history: str) -> None:
     assert "Node 9 is in community 0" in early
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ((), "give --node or --community, one of them"),
+def test_what_cannot_be_explained_is_an_error(history: str, tmp_path: Path) -> None:
+    for options, said in (
         (("--node", "9", "--community", "1"), "give --node or --community, one of them"),
         (("--node", "99"), "has node '99'; nodes of that window are, for example, 0, 1, 2"),
         (("--node", "9", "--at", "2019-01-01"), "the first window begins at 2020"),
-    ],
-)
-def test_what_cannot_be_explained_is_an_error(
-    history: str, options: tuple[str, ...], said: str
-) -> None:
-    assert said in explained(history, *options, status=78).stderr
+    ):
+        assert said in explained(history, *options, status=78).stderr
 
-
-def test_an_archive_without_the_graphs_says_so(tmp_path: Path) -> None:
     archive = Archive(open_store(str(tmp_path)))  # such as that of a replay
-    archive.add("communities", encode_communities(window("g", 0, BEFORE)))
+    for name in ("g", "h"):
+        archive.add("communities", encode_communities(window(name, 0, BEFORE)))
     refused = explained(str(tmp_path), "--node", "9", status=78).stderr
+    assert "holds 2 graphs: choose with --graph: g, h" in refused
+    refused = explained(str(tmp_path), "--node", "9", "--graph", "g", status=78).stderr
     assert "holds the communities of g/0, not the snapshot itself" in refused

@@ -1,10 +1,11 @@
-"""`--help`, `--version` and completion: what a newcomer types first."""
+"""What all commands do: `--help`, `--version`, completion, settings of the environment, errors."""
 
 from __future__ import annotations
 
 import errno
 import inspect
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -18,10 +19,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import stream_icd
 from consumers.archive import Kinds
+from stream_icd.commands.cli.environment import SETTINGS, _variables, check_environment
 from stream_icd.commands.cli.main import _BuiltIn, _Consumers, app
+from stream_icd.core.errors import BadSettings
 from stream_icd.history.files import FILE_KINDS
-from tests.command_lines import all_commands, arguments_of, complaint
+from tests.documents import all_commands, arguments_of, complaint
 from tests.run_here import run_here
 
 COMMANDS = list(all_commands())
@@ -50,9 +54,7 @@ def examples(command: tuple[str, ...]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("command", EVERYTHING, ids=" ".join)
-def test_paragraphs_fill_80_columns_and_examples_are_whole_and_can_be_typed(
-    command: tuple[str, ...],
-) -> None:
+def test_help_fills_80_columns_and_its_examples_can_be_typed(command: tuple[str, ...]) -> None:
     shown = [line.strip() for line in rendered(command).splitlines()]
     assert "<bool>" not in rendered(command), "flags have no value"
     assert list(examples(command)) or command not in COMMANDS, "give it an example"
@@ -80,8 +82,9 @@ def test_brackets_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "[local] or [train]" in said
 
 
-def test_the_version_is_shown() -> None:
+def test_the_version_is_that_of_the_installed_package() -> None:
     assert run_here("--version").stdout == f"stream-icd {version('stream-icd')}\n"
+    assert stream_icd.__version__ == version("stream-icd")
 
 
 def test_completion_is_offered_once_for_the_whole_program() -> None:
@@ -89,23 +92,18 @@ def test_completion_is_offered_once_for_the_whole_program() -> None:
     assert offering == [()]
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [("stream-icd prod", "produce"), ("stream-icd consume det", "detect")],
-)
-def test_completion_finds_commands_of_all_levels(
-    words: str, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("_STREAM_ICD_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", words)
-    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+def test_completion_finds_commands_of_all_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     program = (
         "import sys; sys.argv[0] = 'stream-icd'; "
         "from stream_icd.commands.cli.main import main; main()"
     )
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout.split() == [expected], done.stderr
+    monkeypatch.setenv("_STREAM_ICD_COMPLETE", "complete_bash")
+    for words, expected in (("stream-icd prod", "produce"), ("stream-icd consume det", "detect")):
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.stdout.split() == [expected], done.stderr
 
 
 def test_the_help_of_consume_names_every_consumer() -> None:
@@ -118,7 +116,7 @@ def test_archive_takes_every_kind_that_it_stores_by_default() -> None:
     assert [Kind.value for Kind in Kinds] == list(FILE_KINDS)
 
 
-def test_a_file_that_the_system_refuses_is_one_line(
+def test_a_file_that_is_refused_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (link := tmp_path / "x.csv").symlink_to("x.csv")
@@ -146,19 +144,76 @@ def test_a_full_disk_behind_the_output_is_said_in_one_line() -> None:
     assert (done.returncode, done.stderr) == (75, "OSError: [Errno 28] No space left on device\n")
 
 
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        (("produce", "as", ""), "the path of a file or folder is empty"),
-        (("produce", "files", ""), "the path of a file or folder is empty"),
-        (("produce", "events", "-"), "- is not standard input"),
-        (("report", "--history", "x", "--out", "-"), "- is not standard input or output"),
-        (("train", "--data", "lfr", "--out", "-"), "- is not standard input or output"),
-    ],
-)
-def test_an_empty_path_is_not_this_folder_and_a_dash_no_file(
-    command: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_empty_path_and_a_dash_are_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = run_here(*command)
-    assert (done.returncode, said in done.stderr) == (78, True)
+    for said, *command in (
+        ("the path of a file or folder is empty", "produce", "as", ""),
+        ("- is not standard input", "produce", "events", "-"),
+        ("- is not standard input or output", "report", "--history", "x", "--out", "-"),
+        ("- is not standard input or output", "train", "--data", "lfr", "--out", "-"),
+    ):
+        done = run_here(*command)
+        assert (done.returncode, said in done.stderr) == (78, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("BOOTSTRAP_SERVER", "BOOTSTRAP_SERVERS"),
+        ("SECURITY_PROTOCAL", "SECURITY_PROTOCOL"),
+        ("CLAIM_URI", "CLAIMS_URI"),
+        ("LIMIT_ROWS", "LIMITS_ROWS"),
+        ("CONFIGFILE", "CONFIG_FILE"),
+    ],
+)
+def test_a_misspelt_variable_is_refused_with_the_name_that_was_meant(name: str, meant: str) -> None:
+    refused = f"STREAM_ICD_{name} is not a setting; did you mean STREAM_ICD_{meant}"
+    with pytest.raises(BadSettings, match=refused):
+        check_environment({f"STREAM_ICD_{name}": "x"})
+
+
+def test_what_other_programs_set_is_reported_and_real_settings_are_silent() -> None:
+    others = {"STREAM_ICD_PORT": "tcp://10.0.0.1:9464", "STREAM_ICD_SERVICE_HOST": "10.0.0.1"}
+    warnings = check_environment(others)
+    assert [warning.split()[2] for warning in warnings] == sorted(others)
+    assert all("has no effect" in warning for warning in warnings)
+    names = [*_variables(), "STREAM_ICD_TEST_KAFKA", "STREAM_ICD_REQUIRE_KAFKA", "PATH"]
+    given = {name: "x" for name in names if name != "STREAM_ICD_CONFIG_FILE"}
+    assert check_environment(given) == []
+    assert check_environment({name.lower(): "x" for name in given}) == []
+
+
+def test_the_settings_file_has_tables_and_settings_that_exist(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+
+    def check(text: str) -> list[str]:
+        file.write_text(text)
+        return check_environment({"STREAM_ICD_CONFIG_FILE": str(file)})
+
+    with pytest.raises(BadSettings, match="table kafak is not a setting; did you mean kafka"):
+        check('[kafak]\nbootstrap_servers = "a:1"\n')
+    (warning,) = check('[someone_elses]\nx = 1\n[kafka]\nbootstrap_servers = "a:1"\n')
+    assert "table someone_elses is not a setting" in warning
+    with pytest.raises(BadSettings, match=r"security_protocol is in no table: .* below \[kafka\]"):
+        check('security_protocol = "SASL_SSL"\n[traces]\ntraces = "on"\n')
+    assert check('[traces]\ntraces = "on"\n') == []
+
+
+def test_every_command_checks_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAM_ICD_LOG_LEVEL", "loud")
+    assert run_here("data", "list").stderr.startswith("BadSettings: ")
+    monkeypatch.setenv("STREAM_ICD_LOG_LEVEL", "debug")
+    monkeypatch.setenv("STREAM_ICD_PORT", "1")
+    done = run_here("data", "list")
+    assert done.returncode == 0
+    assert "STREAM_ICD_PORT is not a setting" in done.stderr
+
+
+def test_all_settings_classes_are_known() -> None:
+    root = Path(stream_icd.__file__).parent
+    text = "".join(file.read_text(encoding="utf-8") for file in root.rglob("*.py"))
+    assert set(re.findall(r"^class (\w+)\(Settings\)", text, re.MULTILINE)) == {
+        one.__name__ for one in SETTINGS
+    }

@@ -29,13 +29,12 @@ from stream_icd.commands.cli.replay import _agreements_table, _qualities_table
 from stream_icd.commands.cli.subscribe_shapes import shape_of
 from stream_icd.commands.programs.process import wide_console
 from stream_icd.core.communities import Communities
-from stream_icd.core.errors import BadSettings, BadSnapshot, HistoryDamaged
+from stream_icd.core.errors import BadSnapshot, HistoryDamaged
 from stream_icd.core.printable import did_you_mean, listed, printable, say, shortened
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.export import export
 from stream_icd.history.replay.compare import compare
-from stream_icd.interfaces.view.report import Report
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.records import described
 from stream_icd.kafka.record import Record
@@ -67,9 +66,7 @@ def test_what_prints_stays_and_the_rest_is_escaped_and_shortened() -> None:
     assert did_you_mean("as733 0 lost", ["as733 0 lost\n"]) == r"; did you mean as733 0 lost\n?"
 
 
-def test_a_subscriber_s_table_has_a_line_a_snapshot(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_table_for_people_has_a_line_a_snapshot(capsys: pytest.CaptureFixture[str]) -> None:
     formats.writer_of("table")([found(f"{FORGED}\t"), found()], shape_of("communities"))
     lines = capsys.readouterr().out.splitlines()
     assert (len(lines), "\t" in "".join(lines)) == (3, False)
@@ -98,7 +95,7 @@ class TakesLittle(io.RawIOBase):
         return min(3, len(data))
 
 
-def test_without_buffers_all_is_written_and_another_output_stays_its_own(
+def test_without_buffers_all_is_written_and_other_outputs_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipe: Any = TakesLittle()  # as with PYTHONUNBUFFERED
@@ -114,9 +111,22 @@ def test_without_buffers_all_is_written_and_another_output_stays_its_own(
     assert pipe.taken.decode() == "as733 Zürich\n"
 
 
-@pytest.mark.parametrize("reader_is_there", [True, False])
-def test_a_stopped_subscriber_does_not_wait_for_its_reader(
-    monkeypatch: pytest.MonkeyPatch, reader_is_there: bool
+def stop_subscribing(line: str) -> None:
+    sys.stdout.write(line)
+    subscribe._let_reader_finish(0.01)
+
+
+@pytest.mark.parametrize(
+    ("write", "reader_is_there"),
+    [
+        (say, False),
+        (lambda line: wide_console().print(line), False),
+        (stop_subscribing, False),
+        (stop_subscribing, True),  # and takes nothing: the pipe is full
+    ],
+)
+def test_a_program_ends_well_when_its_reader_has_left_or_makes_it_wait_after_ctrl_c(
+    write: Callable[[str], None], reader_is_there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -125,21 +135,7 @@ def test_a_stopped_subscriber_does_not_wait_for_its_reader(
             os.write(writer, bytes(4096))
     os.set_blocking(writer, True)
     if not reader_is_there:
-        os.close(reader)
-    with os.fdopen(writer, "w") as output:
-        monkeypatch.setattr(sys, "stdout", output)
-        output.write("as733")
-        with pytest.raises(SystemExit) as ended:
-            subscribe._let_reader_finish(0.01)
-    assert ended.value.code == 0
-
-
-@pytest.mark.parametrize("write", [say, lambda line: wide_console().print(line)])
-def test_a_program_ends_well_when_its_reader_has_left(
-    write: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)  # as `| head` does
+        os.close(reader)  # as `| head` does
     with os.fdopen(writer, "w") as output:
         monkeypatch.setattr(sys, "stdout", output)
         with pytest.raises(SystemExit) as ended:
@@ -156,14 +152,6 @@ def test_a_narrow_terminal_cuts_nothing_off(
     (table := Table(box=None, show_header=False)).add_row(*row)
     wide_console().print(table)
     assert capsys.readouterr().out.split("  ") == [f" {row[0]}", *row[1:4], f"{row[4]} \n"]
-
-
-def test_of_many_graphs_to_choose_from_some_are_named(tmp_path: Path) -> None:
-    store = open_store(str(tmp_path))
-    for number in range(11):
-        Archive(store).add("communities", encode_communities(found(f"g{number}")))
-    with pytest.raises(BadSettings, match="holds 11 graphs: choose .* and 1 more"):
-        Report.read(store)
 
 
 def test_the_further_lines_of_an_error_are_indented(

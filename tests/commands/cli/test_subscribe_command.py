@@ -1,4 +1,4 @@
-"""`stream-icd subscribe` as people and programs use it: results, events, nodes, groups, files."""
+"""`stream-icd subscribe` as people and programs use it: results, events, nodes, files, names."""
 
 from __future__ import annotations
 
@@ -20,14 +20,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stream_icd.commands.cli import subscribe_shapes as shapes
 from stream_icd.commands.cli.subscribe_formats import writer_of
 from stream_icd.commands.cli.subscribe_shapes import shape_of
+from stream_icd.commands.programs.naming import _tables_of
 from stream_icd.core.communities import Communities
-from stream_icd.core.errors import BrokerUnavailable
+from stream_icd.core.errors import BadSettings, BrokerUnavailable
+from stream_icd.core.store.store import open_store
+from stream_icd.history.archive import Archive
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS, create_topics
+from stream_icd.methods.names.attributes import attributes_of
+from stream_icd.methods.names.names import Naming
 from stream_icd.streaming.subscribers.subscription import Subscription
+from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.events import encode_events
 from tests.run_here import Done, run_here
 from tests.streaming.workers.tracked import outgoing, unbroken, window
@@ -37,6 +44,8 @@ from tests.testbed.streams import publish
 APART, TOGETHER = [0] * 10 + [1] * 8, [0] * 18
 LABELS = {0: APART, 1: APART, 3: TOGETHER}
 ALL = ("--from", "beginning", "--until", "end")
+NAMES = {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
+CLASSES = attributes_of(pa.array(range(18)), {"class": ["PC"] * 10 + ["MP"] * 8})
 
 
 @pytest.fixture
@@ -90,6 +99,11 @@ def subscribe(broker: Broker, *options: str, status: int = 0) -> Done:
     done = run_here("subscribe", *options, "-b", broker.bootstrap_servers)
     assert done.returncode == status, done.stderr
     return done
+
+
+def documents(broker: Broker, *options: str) -> list[dict[str, Any]]:
+    done = subscribe(broker, *options, *ALL, "--format", "json")
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @contextmanager
@@ -149,19 +163,20 @@ def test_results_as_lines_json_csv_and_arrow(embedded: Broker, whole: str) -> No
     assert latest.stderr == f"no result: nothing in {COMMUNITIES} matches\n"
 
 
-def test_what_cannot_be_read_has_no_heading(capsys: pytest.CaptureFixture[str]) -> None:
-    def failing() -> Iterator[Communities]:
-        raise BrokerUnavailable("nobody there")
-        yield
+def fails_after(*results: Communities) -> Iterator[Communities]:
+    yield from results
+    raise BrokerUnavailable("nobody there")
 
+
+def test_what_cannot_be_read_has_no_heading(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(BrokerUnavailable):
-        writer_of("table")(failing(), shape_of("communities"))
+        writer_of("table")(fails_after(), shape_of("communities"))
     assert capsys.readouterr().out == ""
     writer_of("table")([], shape_of("communities"))
     assert capsys.readouterr().out == shape_of("communities").heading + "\n"
 
 
-def test_a_message_that_is_no_result_is_named_apart_from_the_results(
+def test_a_message_that_is_no_result_is_named_on_standard_error(
     embedded: Broker, whole: str
 ) -> None:
     publish(embedded, [OutgoingRecord(COMMUNITIES, b"junk", whole.encode())])
@@ -172,22 +187,19 @@ def test_a_message_that_is_no_result_is_named_apart_from_the_results(
     assert re.fullmatch(skipped, done.stderr.decode())
 
 
-@pytest.mark.parametrize("lines", [1, 3], ids=["early", "when it has all there is"])
-def test_a_reader_that_leaves_ends_it(embedded: Broker, whole: str, lines: int) -> None:
+def test_a_reader_that_leaves_ends_it(embedded: Broker, whole: str) -> None:
     follow = command(embedded, "--graph", whole, "--from", "beginning", "--format", "json")
-    bash = ["bash", "-o", "pipefail", "-c", f"{shlex.join(follow)} | head -{lines}"]
-    done = subprocess.run(bash, capture_output=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
+    for lines in (1, 3):  # early, and when it has all there is
+        bash = ["bash", "-o", "pipefail", "-c", f"{shlex.join(follow)} | head -{lines}"]
+        done = subprocess.run(bash, capture_output=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_nobody_at_the_address_says_what_to_do_and_exits_for_a_retry(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_nobody_at_the_address_exits_for_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_ICD_CONNECT_TIMEOUT_S", "0.5")
     done = run_here("subscribe", "-b", "127.0.0.1:1")
     assert done.returncode == 75
-    assert done.stderr.startswith("BrokerUnavailable: ")
-    assert "127.0.0.1:1" in done.stderr
+    assert re.match("BrokerUnavailable: .*127.0.0.1:1", done.stderr)
 
 
 def test_who_asks_for_the_next_one_while_a_leaving_reader_ends_it_gets_none() -> None:
@@ -226,11 +238,6 @@ def test_events_as_a_table_and_the_gap_on_standard_error(embedded: Broker, graph
     assert done.stderr.startswith(f"{graph}: 1 window is missing from 2020-01-01 02:00")
 
 
-def documents(broker: Broker, *options: str) -> list[dict[str, Any]]:
-    done = subscribe(broker, *options, *ALL, "--format", "json")
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
 def test_a_node_and_a_kind_of_event_as_json(embedded: Broker, graph: str) -> None:
     changes = documents(embedded, "--graph", graph, "--node", "12")
     moves = [(change["snapshot_id"], change["before"], change["after"]) for change in changes]
@@ -240,7 +247,7 @@ def test_a_node_and_a_kind_of_event_as_json(embedded: Broker, graph: str) -> Non
     assert (merged["missed"], merged["communities"]) == (1, [0] * 18)
 
 
-def test_parquet_as_one_file_and_as_a_file_a_snapshot(
+def test_parquet_as_one_file_or_one_a_snapshot(
     embedded: Broker, graph: str, tmp_path: Path
 ) -> None:
     file, folder = tmp_path / "found.parquet", tmp_path / "found"
@@ -300,9 +307,7 @@ def test_where_no_tracker_ever_ran_it_says_so() -> None:
         subscribe(bare, *ALL)
 
 
-def test_two_graphs_and_a_correction_in_a_folder_are_files_of_their_own(
-    tmp_path: Path,
-) -> None:
+def test_two_graphs_and_a_correction_in_a_folder_are_several_files(tmp_path: Path) -> None:
     same = {"snapshot_id": "2026-01-01"}
     found = [
         replace(window("a", 0, [0, 1]), **same),
@@ -324,13 +329,9 @@ def test_two_graphs_and_a_correction_in_a_folder_are_files_of_their_own(
 def test_an_error_leaves_no_file_under_the_name_and_what_came_before_beside_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails() -> Iterator[Communities]:
-        yield window("g", 0, [0, 1])
-        raise BrokerUnavailable("nobody there")
-
     out = tmp_path / "found.parquet"
     with pytest.raises(BrokerUnavailable):
-        writer_of("parquet", out)(fails(), shape_of("communities"))
+        writer_of("parquet", out)(fails_after(window("g", 0, [0, 1])), shape_of("communities"))
     assert [path.name for path in tmp_path.iterdir()] == ["found.incomplete.parquet"]
     assert pq.read_table(tmp_path / "found.incomplete.parquet").num_rows == 2
     assert "found.incomplete.parquet" in capsys.readouterr().err
@@ -353,42 +354,32 @@ def test_ctrl_c_leaves_a_whole_file(embedded: Broker, graph: str, tmp_path: Path
     assert table["members"].to_pylist()[0] == list(range(10))
 
 
-@pytest.mark.parametrize(
-    ("options", "advice"),
-    [
-        (("--event", "eaten"), "choose from born, grown, shrunk, merged, split, continued, died"),
-        (("--node", "1", "--event", "born"), "leave out --event"),
-        (("--format", "parquet"), "--out FILE.parquet or --out FOLDER go together"),
-        (("--format", "parquet", "--out", "x.parquet", "--group", "g"), "give --out a folder"),
-        (("--members",), "name it with --community or --node"),
-        (("--from", "yesterday"), "give beginning, latest, or a time such as"),
-        (("--out", "x"), "--out FILE.parquet or --out FOLDER go together"),
-        (("--group", "g", "--from", "beginning"), "leave out start (--from)"),
-        (("--graph", "\udcff"), r"graph '\udcff' is not UTF-8 text"),
-    ],
-)
-def test_options_that_do_not_go_together_are_explained(
-    options: tuple[str, ...], advice: str
-) -> None:
-    done = run_here("subscribe", *options)
-    assert (done.returncode, done.stdout) == (78, "")
-    assert advice in done.stderr
-    assert "Traceback" not in done.stderr
+def test_options_that_do_not_go_together_are_explained() -> None:
+    for advice, *options in (
+        ("choose from born, grown, shrunk, merged, split, continued", "--event", "eaten"),
+        ("leave out --event", "--node", "1", "--event", "born"),
+        ("--out FILE.parquet or --out FOLDER go together", "--format", "parquet"),
+        ("give --out a folder", "--format", "parquet", "--out", "x.parquet", "--group", "g"),
+        ("name it with --community or --node", "--members"),
+        ("give beginning, latest, or a time such as", "--from", "yesterday"),
+        ("leave out start (--from)", "--group", "g", "--from", "beginning"),
+        ("leave out the group", "--confirmed", "1", "--group", "g", "--graph", "as733"),
+    ):
+        done = run_here("subscribe", *options)
+        assert (done.returncode, done.stdout) == (78, "")
+        assert advice in done.stderr
 
 
-def test_names_stand_in_lines_documents_and_tables(
-    embedded: Broker, graph: str, tmp_path: Path
-) -> None:
-    classes = tmp_path / "classes.csv"
-    rows = [f"{node},{'PC' if node < 10 else 'MP'}" for node in range(18)]
-    classes.write_text("\n".join(["node,class", *rows, ""]))
+def test_names_stand_in_lines_json_and_tables(embedded: Broker, graph: str, tmp_path: Path) -> None:
+    rows = "".join(f"{node},{'PC' if node < 10 else 'MP'}\n" for node in range(18))
+    (classes := tmp_path / "classes.csv").write_text(f"node,class\n{rows}")
     options = ("--graph", graph, "--names", str(classes), *ALL)
     lines = subscribe(embedded, "--events", *options).stdout.splitlines()
     assert "  community 0 (PC) is new, with 10 nodes;" in lines[1]
     lines = subscribe(embedded, "--event", "merged", *options).stdout.splitlines()
     assert lines[1].endswith("  community 1 (MP) (8 nodes) joined community 0 (PC)")
     last = documents(embedded, "--events", *options[:4])[1]
-    assert last["names"] == {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
+    assert last["names"] == NAMES
     out = tmp_path / "c.parquet"
     subscribe(embedded, "--format", "parquet", "--out", str(out), *options)
     table = pq.read_table(out)
@@ -404,5 +395,116 @@ def test_only_confirmed_events_and_only_strong_ones(embedded: Broker, graph: str
         assert "merged" not in subscribe(embedded, limit, "1", *merged).stdout
     born = subscribe(embedded, "--confirmed", "1", "--graph", graph, "--event", "born", *ALL)
     assert born.stdout.splitlines()[1].endswith("10 nodes; still there 1 hour later")
-    with_group = ("--confirmed", "1", "--group", "g", "--graph", graph)
-    assert "leave out the group" in subscribe(embedded, *with_group, status=78).stderr
+
+
+def naming(*graphs: str) -> Naming:
+    return Naming(dict.fromkeys(graphs or (None,), CLASSES))
+
+
+def result(graph: str, *, text: bool = False) -> Communities:
+    of_hour = window(graph, 0, APART)
+    return replace(of_hour, nodes=pa.array(map(str, range(10, 28)))) if text else of_hour
+
+
+def names_in(shape: shapes.Shape[Communities], result: Communities) -> Any:
+    return shape.document(result)["names"]
+
+
+def communities(*graphs: str, of_one_graph: bool = False) -> shapes.Shape[Communities]:
+    return shape_of("communities", naming=naming(*graphs), of_one_graph=of_one_graph)
+
+
+def test_a_table_names_communities_of_its_graph_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BadSettings, match="names nodes by integers, the graph by text"):
+        communities(of_one_graph=True).document(result("g", text=True))
+    several = communities()
+    assert names_in(several, result("g")) == NAMES
+    with pytest.raises(BadSettings, match=r"belongs to g, school: give --names g=FILE"):
+        several.document(result("school"))
+    of_three = communities("x\x1b[2J", "y", "g")
+    for graph, text in (("x\x1b[2J", True), ("y", True), ("g", False), ("school", False)):
+        assert names_in(of_three, result(graph, text=text)) == (NAMES if graph == "g" else {})
+    (warned,) = capsys.readouterr().err.splitlines()
+    assert r"no names of graph x\x1b[2J: the table of attributes names nodes by integers" in warned
+
+
+def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapes, "_MOST_GRAPHS", 2)
+    named, first = communities("g", "h0", "h1"), result("g")
+    for graph in ("g", "h0", "h1"):
+        names_in(named, result(graph))
+    assert names_in(named, replace(first, snapshot_id="g/1")) == NAMES
+
+
+def test_each_result_has_the_names_of_its_own_communities() -> None:
+    named, first = communities(), result("g")
+    other = replace(first, labels=1 - first.labels)
+    assert names_in(named, first) == NAMES
+    for again in ({"revision": "b"}, {"model": "n@1"}):
+        assert names_in(named, replace(other, **again)) == {"1": "PC, 10 of 10", "0": "MP, 8 of 8"}
+    mixed = replace(first, snapshot_id="g/1", labels=np.arange(18, dtype=np.int32) % 2)
+    assert names_in(named, mixed) == {}, "those of the window before are of other communities"
+
+
+def test_what_has_just_ended_keeps_its_name_and_what_goes_on_has_the_new_one() -> None:
+    named = communities()
+    ids, replaced = np.array([4, 7]), np.empty((0, 2), np.int64)
+    first = replace(result("g"), community_ids=ids, replaced=replaced)
+    assert names_in(named, first) == {"4": "PC, 10 of 10", "7": "MP, 8 of 8"}
+    one = replace(first, snapshot_id="g/1", labels=0 * first.labels, community_ids=ids[:1])
+    for revision in ("a", "b"):
+        assert names_in(named, replace(one, revision=revision)) == {"7": "MP, 8 of 8"}
+
+
+def test_lines_leave_out_what_the_edges_speak_against() -> None:
+    first, merged = unbroken([window("g", 0, APART), window("g", 1, TOGETHER)])
+    (event,) = merged.events
+    for bits, said in ((-22.4, []), (16.4, ["16 bits"]), (None, [""])):
+        told = replace(merged, events=(replace(event, bits=bits),))
+        lines = list(shape_of("events", least_bits=0.0).lines(told))
+        assert [line.partition("community 0")[2].strip("; ") for line in lines] == said
+        assert len(list(shape_of("events").lines(told))) == 1
+    assert len(list(shape_of("events", left_out=["born"]).lines(first))) == 0
+
+
+def test_members_have_the_name_of_their_community_not_of_that_of_an_event() -> None:
+    hours = [window("g", hour, found) for hour, found in enumerate((APART, TOGETHER, APART))]
+    named = shape_of("members", community=1, naming=naming(), of_one_graph=True)
+    lines = [line for hour in unbroken(hours) for line in named.lines(hour)]
+    assert len(lines) == 3
+    assert all(line.endswith("  MP, 8 of 8") for line in lines)
+
+
+def table_of(folder: Path, text: str, name: str = "names.csv") -> str:
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+def graphs_of(names: list[str], graph: str | None = None) -> dict[str | None, str]:
+    return {of: table.columns[0].name for of, table in _tables_of(names, graph).items()}
+
+
+def test_a_table_belongs_to_the_graph_that_it_is_given_for(tmp_path: Path) -> None:
+    countries = table_of(tmp_path, "node,country\n7,US\n", "countries.csv")
+    classes = table_of(tmp_path, "node,class\n7,PC\n", "classes.csv")
+    odd = table_of(tmp_path, "node,day\n7,1\n", "day=1.csv")
+    of_both = [f"as733={countries}", f"school={classes}"]
+    assert graphs_of(of_both) == {"as733": "country", "school": "class"}
+    assert graphs_of([countries], "as733") == {"as733": "country"}
+    assert graphs_of([countries]) == {None: "country"}
+    assert graphs_of([odd]) == {None: "day"}
+    for names, said in (
+        ([countries, countries], "already; give each graph one"),
+        ([f"a={countries}", f"a={countries}"], "a table of this graph already"),
+        ([f"a={countries}", countries], "does not say to which graph it belongs"),
+    ):
+        with pytest.raises(BadSettings, match=said):
+            _tables_of(names)
+
+    archive = Archive(open_store(str(tmp_path / "history")))
+    for graph in ("as733", "school"):
+        archive.add("communities", encode_communities(window(graph, 0, [0] * 4)), (0, 0))
+    history = ("--history", str(tmp_path / "history"))
+    refused = run_here("view", "--port", "0", *history, "--names", countries)
+    assert refused.returncode == 78
+    assert "belongs to as733, school: give --names as733=FILE" in refused.stderr

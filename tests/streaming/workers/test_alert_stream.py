@@ -33,9 +33,9 @@ from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.alerts import Alert, decode_alert
 from tests.streaming.workers.tracked import Bench, outgoing, stream, unbroken
 from tests.testbed.brokers import Broker, free_ports, wait_until
+from tests.testbed.http_server import webhook
 from tests.testbed.starting import kill_and_restart
 from tests.testbed.streams import beside, held
-from tests.testbed.webhook import webhook
 from tests.wire.samples import ALERT
 
 RULES = ("merged or split", "born and size > 2", "node = 7 and moved")

@@ -37,9 +37,9 @@ from tests.fixtures.stream import cliques
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.drifting import outgoing, remembering_model
 from tests.testbed.handlers import Calls
+from tests.testbed.http_server import webhook
 from tests.testbed.starting import start_forked
 from tests.testbed.streams import beside, held, publish
-from tests.testbed.webhook import webhook
 
 N_WINDOWS = 4
 
