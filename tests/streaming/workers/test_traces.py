@@ -56,6 +56,11 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     return exporter
 
 
+def test_traces_are_off_unless_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STREAM_ICD_TRACES", raising=False)
+    assert Tracing.if_on() is None
+
+
 def test_the_graph_of_a_memory_is_its_name(spans: InMemorySpanExporter, tmp_path: Path) -> None:
     archiver = Archiver(Archive(open_store(str(tmp_path))), "memory")
     record = Record(MEMORY, 0, 7, 0, b'["stream-icd-detect", "as733"]', None)

@@ -138,6 +138,28 @@ class Outcome:
         return by_graph(firsts) == by_graph(self.expected) and not self.dead_letters
 
 
+@dataclass(frozen=True)
+class Scenario:
+    """What goes wrong, and what is to come of it.
+
+    Attributes:
+        fault: in the words of the table in docs/measured/faults.md.
+        play: does it.
+        stops_with: exit status and error with which the program is to stop, if it is to.
+        may_repeat: the promise is at least once only.
+    """
+
+    fault: str
+    play: Callable[[Ground], Outcome]
+    stops_with: str = ""
+    may_repeat: bool = False
+
+    def is_kept(self, outcome: Outcome) -> bool:
+        """Whether what was promised is what happened."""
+        is_seen = outcome.at_least_once if self.may_repeat else outcome.exactly_once
+        return is_seen and outcome.stopped_with == self.stops_with
+
+
 def by_graph(items: Iterable[Item]) -> dict[str, list[Item]]:
     graphs: dict[str, list[Item]] = defaultdict(list)
     for item in items:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 
 from tests.testbed.brokers import wait_until
 from tests.testbed.faults.ground import Ground
 from tests.testbed.faults.injected import Fault
-from tests.testbed.faults.play import Outcome, Play, Program
+from tests.testbed.faults.play import Outcome, Play, Program, Scenario
 
 KILLED = -signal.SIGKILL
 SHUTDOWN_S = 10.0
+TWO_PROCESSES = ("--processes", "2")
+AT_LEAST_ONCE = ("--delivery", "at-least-once")
 Options = tuple[str, ...]
 
 
@@ -123,3 +126,40 @@ def asked_twice(ground: Ground) -> Outcome:
         first.send_signal(signal.SIGTERM)
         play.stopped_with = str(first.wait(30))
         return play.recovered()
+
+
+def _kill(when: str, *options: str, **promise: bool) -> Scenario:
+    shown = f", `{' '.join(options)}`" if options else ""
+    play = partial(at_crash_point, crash_point=when, options=options)
+    return Scenario(f"detector killed (-9) {when.split(',')[0]}{shown}", play, **promise)
+
+
+KILLS = (
+    _kill("before send"),
+    _kill("after send"),
+    _kill("before commit"),
+    Scenario(
+        "the same, restarted under the same name (`STREAM_ICD_INSTANCE_ID`)",
+        partial(at_crash_point, crash_point="before commit", instance_id="detector-1"),
+    ),
+    _kill("before commit", *TWO_PROCESSES),
+    _kill("before commit, at least once", *AT_LEAST_ONCE, may_repeat=True),
+    Scenario("detector killed (-9) mid-snapshot", mid_snapshot),
+    Scenario(
+        "detector killed (-9) mid-snapshot, `--processes 2`",
+        partial(mid_snapshot, options=TWO_PROCESSES),
+    ),
+    Scenario("one of two worker processes killed (-9) mid-snapshot", worker_process),
+)
+"""Detectors, or their processes, are killed."""
+
+GROUPS = (
+    Scenario(
+        "three detectors: one joins, one leaves, one is killed (-9) mid-snapshot", come_and_go
+    ),
+    Scenario("a snapshot takes longer than `max_poll_interval_s`", long_work),
+    Scenario("SIGTERM during a snapshot that takes 2 s", partial(asked_to_end, seconds=2), "0"),
+    Scenario("SIGTERM during a snapshot that takes 60 s", partial(asked_to_end, seconds=60), "0"),
+    Scenario("a second SIGTERM", asked_twice, "143"),
+)
+"""Detectors come and go, take long, and are asked to end."""

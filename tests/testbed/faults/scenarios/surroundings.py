@@ -34,6 +34,7 @@ from tests.testbed.faults.play import (
     Item,
     Outcome,
     Play,
+    Scenario,
     delete_topics,
     held,
     record_of,
@@ -252,3 +253,19 @@ def the_same_twice(ground: Ground) -> Outcome:
         wait_until(lambda: len(play.sightings) >= 2 * N_SNAPSHOTS, PATIENCE_S)
         results = subscribe(start="beginning", until="end", settings=settings, topic=COMMUNITIES)
         return play.outcome_of(map(Item.of, results))
+
+
+SURROUNDINGS = (
+    Scenario("broker killed (-9) and restarted", partial(outage, away=killed)),
+    Scenario("broker shut down and restarted", partial(outage, away=stopped)),
+    Scenario("broker paused for 20 s (SIGSTOP)", partial(outage, away=paused)),
+    Scenario("network refuses connections", partial(cut, by=Proxy.refusing)),
+    Scenario("network delays everything", partial(cut, by=Proxy.holding)),
+    Scenario("network loses connections (half open)", partial(cut, by=Proxy.losing)),
+    Scenario("snapshots topic deleted and created again", topic_deleted, "78 TopicMissing"),
+    Scenario("committed offset removed by retention", offsets_gone, "78 OffsetGone"),
+    Scenario("disk full while archiving", disk_full, "75 StoreUnwritable"),
+    Scenario("two producers send the same snapshots", the_same_twice),
+    Scenario("clocks go backwards, one hour per second", clocks_backwards),
+)
+"""Something else than a detector fails: broker, network, topics, disk, producers, clocks."""
