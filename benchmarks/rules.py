@@ -34,7 +34,11 @@ from benchmarks.tracking_memory import (
 from stream_icd.core.arrays import Labels
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.methods.bp.agglomeration import agglomerate
+from stream_icd.methods.bp.description_moves import moved_by_description
+from stream_icd.methods.bp.find import found_exactly
 from stream_icd.methods.bp.level_graph import LevelGraph
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.bp.partition import MeasuredPartition, measured
 from stream_icd.methods.bp.prior import MOST_TRUST, OVERCONFIDENCE
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.horizon import FILTER, PRESENCE, SIDE_BY_SIDE
@@ -51,6 +55,16 @@ def _merged_by_description(graph: LevelGraph, labels: Labels, n: int, *_: Any) -
     _, first = np.unique(united, return_index=True)
     into[labels] = labels[first][united]
     return into
+
+
+def _always_refined(
+    graph: LevelGraph, labels: Labels, rng: np.random.Generator
+) -> MeasuredPartition:
+    return measured(graph, moved_by_description(graph, labels, rng))
+
+
+def _found_fully(graph: LevelGraph, rng: np.random.Generator) -> Labels:
+    return found_exactly(graph, BpParameters(search=True), None, rng).labels
 
 
 RULES: dict[str, dict[str, Any]] = {
@@ -81,6 +95,9 @@ RULES: dict[str, dict[str, Any]] = {
     "followers at once if the leader is shaken": {f"{JUDGE}.SHAKEN": 0.0},
     "pauses": {f"{FOLLOW}._pause": lambda _: 0, f"{FOLLOW}._LONGEST_PAUSE": 0},
     "the best of both after a search": {f"{SUMS}._common_pieces": lambda last, _: last},
+    "moves that shorten": {f"{SUMS}._refined": lambda graph, labels, _: measured(graph, labels)},
+    "no moves where no bits are saved": {f"{SUMS}._refined": _always_refined},
+    "quick searches: full ones instead": {f"{SUMS}._found_quickly": _found_fully},
     "the exponent of η": {f"{BELIEFS}.trusted": lambda stay: min(stay, MOST_TRUST)},
     "the limit of η": {f"{BELIEFS}.trusted": lambda stay: stay**OVERCONFIDENCE},
 }

@@ -5,6 +5,7 @@ A graph file is GEXF, with Gephi's time line, or GraphML.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -97,8 +98,8 @@ class _GraphInTime:
     """The nodes and edges of a graph over windows; an edge's ends ascend."""
 
     name: str
-    nodes: dict[Any, _Spells] = field(default_factory=dict)
-    edges: dict[tuple[Any, Any], _Spells] = field(default_factory=dict)
+    nodes: dict[Any, _Spells] = field(default_factory=partial(defaultdict, list))
+    edges: dict[tuple[Any, Any], _Spells] = field(default_factory=partial(defaultdict, list))
 
     def at_the_end(self) -> _GraphInTime:
         spells = [*self.nodes.values(), *self.edges.values()]
@@ -141,10 +142,10 @@ def _graph_in_time(store: Store, selection: Selection) -> _GraphInTime:
     for window in archive.windows(snapshots):
         at = _interval(window)
         for src, dst, weight in rows(window, "src", "dst", "weight"):
-            _say(graph.nodes, src, at, (None, None))
+            graph.nodes[src].append((at, (None, None)))
             if dst is not None:
-                _say(graph.nodes, dst, at, (None, None))
-                _say(graph.edges, (src, dst), at, (weight,))
+                graph.nodes[dst].append((at, (None, None)))
+                graph.edges[src, dst].append((at, (weight,)))
     if not graph.nodes:
         raise archive.nothing_selected(snapshots)
     models = set()
@@ -152,7 +153,7 @@ def _graph_in_time(store: Store, selection: Selection) -> _GraphInTime:
         models.add(window.identity.model)
         at = _interval(window)
         for node, *values in rows(window, "node", "community_id", "probability"):
-            _say(graph.nodes, node, at, tuple(values))
+            graph.nodes[node].append((at, tuple(values)))
     if len(models) > 1:
         raise BadSettings(
             f"graph {selection.graph} has results of {listed(sorted(models))}: choose with --model"
@@ -164,11 +165,6 @@ def _graph_in_time(store: Store, selection: Selection) -> _GraphInTime:
 
 def _interval(window: ArchivedWindow) -> _Interval:
     return rfc3339(window.window.start), rfc3339(window.window.end)
-
-
-def _say(spells: dict[Any, _Spells], element: Any, at: _Interval, values: _Values) -> None:
-    """Note what is said of a node or an edge in a window; what is said later replaces it."""
-    spells.setdefault(element, []).append((at, values))
 
 
 def _joined(spells: _Spells) -> _Spells:

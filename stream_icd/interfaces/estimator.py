@@ -227,7 +227,9 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """
         model = self._fitted()
         adjacency, nodes = as_named(graph)
-        known_labels, names = _labels_known(nodes, known or {})
+        of_known, names = _numbers_of(known or {})
+        known_labels = np.full(len(nodes), NOBODY, np.int32)
+        known_labels[_places_of(known or {}, nodes)] = of_known
         detection = detect(
             adjacency,
             model,
@@ -512,16 +514,6 @@ def _numbers_of(known: Mapping[Any, Any]) -> tuple[NDArray[np.int32], list[Any]]
     names = list(dict.fromkeys(known.values()))
     numbers = {name: number for number, name in enumerate(names)}
     return np.array([numbers[label] for label in known.values()], np.int32), names
-
-
-def _labels_known(
-    nodes: NDArray[Any], known: Mapping[Any, Any]
-) -> tuple[NDArray[np.int32], list[Any]]:
-    """Return a number for each node with a known label, -1 for others, and the labels by number."""
-    labels = np.full(len(nodes), NOBODY, np.int32)
-    numbers, names = _numbers_of(known)
-    labels[_places_of(known, nodes)] = numbers
-    return labels, names
 
 
 def _places_of(known: Mapping[Any, Any], nodes: NDArray[Any]) -> list[int]:

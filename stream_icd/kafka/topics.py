@@ -98,12 +98,6 @@ def look_up(settings: KafkaSettings, topic: str) -> tuple[ExistingTopic, Capabil
     return existing, capabilities
 
 
-def topic_names(settings: KafkaSettings) -> list[str]:
-    """All topics that we may see, sorted by name."""
-    with connect(settings).admin() as admin:
-        return admin.topic_names()
-
-
 class _Skipped(NamedTuple):
     """Records that a group will never read: from `start` up to, not including, `end`.
 

@@ -39,7 +39,6 @@ _DATE = re.compile(
     r"(?:[T_ -]?(\d{2})[:h-]?(\d{2})(?:[:m-]?(\d{2}))?)?(?!\d)"
 )
 
-
 _Stamps = Mapping[Path, tuple[int, int, int]]
 """When each file was changed, in nanoseconds since 1970, its size, and when its status was changed,
 such as the permission to read it."""

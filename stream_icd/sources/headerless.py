@@ -51,7 +51,6 @@ _FIRST_IS_SIZE = "begins with its number of edges: the first line (%s) is taken 
 _FIRST_IS_COMMENT = "holds numbers below its first line (%s), which is taken for a comment"
 _SEPARATED = {"\t": ", separated by tabs,", " ": ", separated by spaces,"}
 
-
 _RefuseTimes = Callable[[pa.ChunkedArray, str, Mapping[str, str]], None]
 """Raises `BadInput` if times differ: given them, what the column is called, and options of
 `produce events` with which it reads them."""

@@ -164,13 +164,12 @@ def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
     file = files[0]
     try:
         reader = _READERS[form_of(file.name)]
-        if reader is _read_parquet:
-            with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-                return list(Parquet(content).schema.names)
-        if reader is _read_json_lines:
-            with file.open("rb") as packed, uncompressed(packed, file.name) as content:
+        if reader is _read_text:
+            return list(header) if header else next(iter(first_rows(file, 1)[0]), [])
+        with file.open("rb") as packed, uncompressed(packed, file.name) as content:
+            if reader is _read_json_lines:
                 return _first_keys(content)
-        return list(header) if header else next(iter(first_rows(file, 1)[0]), [])
+            return list(Parquet(content).schema.names)
     except MemoryError:
         raise
     except (*DAMAGED, pa.ArrowException, ValueError, TypeError):

@@ -79,9 +79,7 @@ main.main()
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_no_name_and_no_text_of_an_exception_forges_a_line(
-    as_json: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_text_forges_a_line(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging(json=as_json)
     log = structlog.get_logger()
     log.info("usual\x1b[2J\nforged", graph="g\x1b[2J", error="\r\nforged")

@@ -7,8 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+from typer.testing import CliRunner, Result
 
+from stream_icd.commands.cli.main import app
 from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.errors import StreamIcdError
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.store.store import Store
@@ -18,6 +21,15 @@ from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def run(*arguments: str, exit_code: int = 0) -> Result:
+    """Run a command in this process, and raise its errors."""
+    result = CliRunner().invoke(app, list(arguments))
+    if isinstance(result.exception, StreamIcdError):
+        raise result.exception
+    assert result.exit_code == exit_code, result.output
+    return result
 
 
 def add_snapshots(store: Store, snapshots: Iterable[Snapshot]) -> None:
@@ -51,7 +63,6 @@ def make_snapshot(
 
 
 def make_communities(snapshot: Snapshot, model: str = "m@1") -> Communities:
-    """Some result for a snapshot."""
     return Communities(
         graph=snapshot.graph,
         snapshot_id=snapshot.id,

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.communities import Communities
 from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive
 from stream_icd.methods.tracking.track import remember, track
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.events import encode_events
+from tests.testbed.windows import window
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
 VIEWS, QUESTIONS = DOCUMENT.split("## The topic in ClickHouse")[0].split("## Ten questions")
@@ -41,20 +42,11 @@ def day(number: int) -> Communities:
         ids[ids == 9] = 5
     known, labels = np.unique(ids, return_inverse=True)
     is_unsure = NODES == 704
-    return Communities(
+    return replace(
+        window(number, labels, NODES, ids=known),
         graph="as733",
         snapshot_id=f"as733/1999-04-{number + 1:02}",
         window=Window(START + timedelta(number), START + timedelta(number + 1)),
-        nodes=pa.array(NODES),
-        labels=labels.astype(np.int32),
-        n_edges=99,
-        model="m@1",
-        modularity=0.5,
-        ncut=1.0,
-        milliseconds=dict.fromkeys(STAGES, 0.0),
-        detected_at=START,
-        community_ids=known,
-        replaced=np.empty((0, 2), np.int64),
         probabilities=np.where(is_unsure, 0.6, 1).astype(np.float32),
         second_ids=np.where(is_unsure, 5, -1),
         second_probabilities=np.where(is_unsure, 0.4, 0).astype(np.float32),
@@ -67,40 +59,44 @@ def fill(store: Store, n_days: int = 7) -> None:
     wrong = replace(wrong, second_ids=None, second_probabilities=None, revision="00")
     archive.add("communities", encode_communities(wrong), (1, 0))  # replaced by the first day
     for number in range(n_days):
-        window = day(number)
-        archive.add("communities", encode_communities(window), (2 + number, number))
-        events = track(recent, window)
+        events = track(recent, day(number))
         recent = remember(recent, events)
+        archive.add("communities", encode_communities(day(number)), (2 + number, number))
         archive.add("events", encode_events(events), (2 + number, number))
 
 
-class DuckDb:
-    """The views of the page, in the order that it gives them."""
+Rows = list[tuple[Any, ...]]
+Database = Callable[[str], Rows]
+"""Answers a query."""
 
-    def __init__(self, folder: Path) -> None:
-        import duckdb
 
-        self._connection = duckdb.connect()
-        self._connection.execute(views_in(folder)[0])
+def duck_db(folder: Path) -> Database:
+    import duckdb
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
+    connection = duckdb.connect()
+    connection.execute(views_in(folder)[0])
+
+    def rows(query: str) -> Rows:
         # As Arrow: DuckDB's own conversion of times needs pytz.
-        table = self._connection.sql(query).to_arrow_table()
+        table = connection.sql(query).to_arrow_table()
         return [tuple(row.values()) for row in table.to_pylist()]
 
+    return rows
 
-class ClickHouse:
-    def __init__(self, folder: Path) -> None:
-        pytest.importorskip("chdb", reason="pip install chdb chdb-core, which take 900 MB")
-        from chdb.session import Session
 
-        self._session = Session()
-        for statement in filter(str.strip, views_in(folder)[1].split(";")):
-            self._session.query(statement)
+def click_house(folder: Path) -> Database:
+    pytest.importorskip("chdb", reason="pip install chdb chdb-core, which take 900 MB")
+    from chdb.session import Session
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        answer = self._session.query(query.strip().rstrip(";"), "JSONCompactStrings")
+    session = Session()
+    for statement in filter(str.strip, views_in(folder)[1].split(";")):
+        session.query(statement)
+
+    def rows(query: str) -> Rows:
+        answer = session.query(query.strip().rstrip(";"), "JSONCompactStrings")
         return [tuple(map(read, row)) for row in json.loads(str(answer))["data"]]
+
+    return rows
 
 
 def read(text: str) -> Any:
@@ -117,10 +113,7 @@ def views_in(folder: Path) -> list[str]:
     return [sql.replace("'history/", f"'{folder}/history/") for sql in SQL.findall(VIEWS)]
 
 
-Database = DuckDb | ClickHouse
-
-
-@pytest.fixture(scope="module", params=[DuckDb, ClickHouse])
+@pytest.fixture(scope="module", params=[duck_db, click_house])
 def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Database:
     folder = tmp_path_factory.mktemp("sql")
     fill(open_store(str(folder / "history")))
@@ -128,9 +121,9 @@ def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return opened
 
 
-def ask(database: Database, number: int) -> list[tuple[Any, ...]]:
+def ask(database: Database, number: int) -> Rows:
     (query,) = (query for title, query in ASKED.items() if title.startswith(f"{number}. "))
-    return database.rows(query)
+    return database(query)
 
 
 def on(number: int) -> datetime:

@@ -89,12 +89,12 @@ def test_it_finds_the_communities_of_a_new_graph_also_when_it_was_saved_and_load
 @both_methods
 def test_k_is_a_whole_number_from_1_to_n(graph: LabelledGraph, method: Method) -> None:
     icd = ICD.load("gn", method=method)
-    few = icd.predict(graph.adjacency, np.uint8(15))  # type: ignore[arg-type]
+    few = icd.predict(graph.adjacency, np.uint8(15))
     assert few.tolist() == icd.predict(graph.adjacency, 15).tolist()
     for wrong in (2.5, 15.0, float("nan"), "3", True, np.True_, [3], 0, -1, 301):
         for predict in (icd.predict, icd.predict_next):
             with pytest.raises(BadSettings, match="from 1 to 300"):
-                predict(graph.adjacency, n_communities=wrong)  # type: ignore[arg-type]
+                predict(graph.adjacency, n_communities=wrong)
 
 
 @both_methods
@@ -161,19 +161,11 @@ def test_a_prediction_leaves_what_it_found_until_another_graph_is_used(
         assert not hasattr(icd, name)
 
 
-def test_the_evidence_of_a_graph_does_not_depend_on_the_seed() -> None:
-    for seed in (24, 27, 33):  # as seeds of the rewired graphs, they would give none
-        icd = ICD.load("default", seed=seed)
-        icd.predict(networkx.karate_club_graph())
-        assert icd.evidence_ == "weak"
-
-
 def test_probabilities_are_in_the_order_of_the_nodes() -> None:
     between = networkx.disjoint_union(networkx.complete_graph(8), networkx.complete_graph(8))
     between.add_edges_from([(16, 0), (16, 1), (16, 8), (16, 9)])
     icd = ICD.load("default")
     icd.predict(between)
-    assert icd.probabilities_ is not None
     assert icd.nodes_[icd.probabilities_.argmin()] == 16
     turned = networkx.Graph()
     turned.add_nodes_from(reversed(range(17)))
@@ -181,9 +173,7 @@ def test_probabilities_are_in_the_order_of_the_nodes() -> None:
     found = icd.predict_next(turned)
     assert icd.nodes_.tolist() == list(reversed(range(17)))
     for own in (icd.probabilities_, found.probabilities):
-        assert own is not None
         assert own.argmin() == 0  # node 16
-    assert found.second_ids is not None
     assert found.second_ids[0] in found.community_ids
     kmeans = ICD.load("default", method="icd")
     kmeans.predict(between, n_communities=2)
@@ -243,9 +233,7 @@ def taught() -> ICD:
     return ICD("icd").fit([one.adjacency() for one in past], [one.communities for one in past])
 
 
-def test_icd_learns_from_labels_which_edges_join_also_for_memory(
-    taught: ICD,
-) -> None:
+def test_icd_learns_from_labels_which_edges_join_also_for_memory(taught: ICD) -> None:
     untrained = ICD.load("lfr", method="icd")
     untrained.model_ = Model(taught.model_.recipe)
     new = mixed(8)
@@ -521,8 +509,7 @@ ONES = np.ones((3, 3))
 @pytest.mark.parametrize(
     ("graph", "given", "error", "reason"),
     [
-        (ONES, {"nodes": [1, 2]}, BadInput, "3 nodes need as many different ids; got 2"),
-        (ONES, {"nodes": [1, 1, 2]}, BadInput, "got 3, 2 different"),
+        (ONES, {"nodes": [1, 1, 2]}, BadInput, "3 nodes need as many different ids; got 3, 2"),
         (ONES, {"nodes": [0.5, 1, 2]}, BadInput, "are double"),
         (ONES, {"nodes": [1, "a", 2]}, BadInput, "not all integers of 64 bits or all strings"),
         (ONES, {"nodes": [1, None, 2]}, BadInput, "int64, 1 of them missing: give nodes, integers"),

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 from kafka import KafkaProducer
+from kafka import TopicPartition as ClientPartition
 
-from stream_icd.kafka.client.connections import open_producer
+from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.delivery.handler import BatchDone, Watcher
@@ -44,6 +45,12 @@ def values(settings: KafkaSettings, topic: str, until: Until = "settled") -> lis
     """
     with open_reader(settings, topic, until=until) as records:
         return [int(record.value or b"-1") for record in records]
+
+
+def remove_before(kafka: Broker, topic: str, offset: int) -> None:
+    """Do at once what retention does in time."""
+    with open_admin(kafka.settings()) as admin:
+        admin.delete_records({ClientPartition(topic, 0): offset})
 
 
 def begun(settings: KafkaSettings, name: str, topic: str, value: bytes) -> KafkaProducer:
@@ -148,11 +155,7 @@ class Echo:
         self.handled.extend(records)
         time.sleep(self.seconds)
         self.meanwhile()
-        return echoed(records, self.target)
-
-
-def echoed(records: Sequence[Record], target: str) -> list[OutgoingRecord]:
-    return [OutgoingRecord(target, record.value, record.key) for record in records]
+        return [OutgoingRecord(self.target, record.value, record.key) for record in records]
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,31 @@
-"""Consuming in a group: nothing lost, order kept, long work tolerated, stopped in time."""
+"""Consuming in a group: nothing lost, order kept, stopped in time, and seen by watchers."""
+
+from __future__ import annotations
 
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
+from kafka import KafkaConsumer
 
-from stream_icd.core.errors import BadSnapshot, BrokerError, OffsetGone, TopicMissing
+from stream_icd.core.errors import BadSnapshot, OffsetGone, TopicMissing
+from stream_icd.kafka import waiting
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import open_sink
+from stream_icd.kafka.delivery.handler import Watcher
 from stream_icd.kafka.group import membership
 from stream_icd.kafka.port import Partitions, Polled, TopicPartition
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import skip
-from tests.kafka.echo import MakeTopic, Pipe, publish
-from tests.kafka.test_reader import remove_before
+from tests.kafka.echo import MakeTopic, Pipe, publish, remove_before
+from tests.testbed import streams
 from tests.testbed.brokers import Broker, wait_until
-from tests.testbed.faults.crash_points import Publish, publish_by
+from tests.testbed.faults.injected import Publish, publish_by
 from tests.testbed.handlers import Calls
 from tests.testbed.streams import beside
 
@@ -53,18 +56,6 @@ def test_everything_is_handled_in_order_published_and_committed(broker: Broker, 
     assert sorted(pipe.copied()) == list(range(110))
 
 
-@pytest.mark.brokers("embedded", "kafka")  # the in-memory one has no sessions
-def test_work_longer_than_session_and_poll_interval_keeps_its_partitions(
-    broker: Broker, pipe: Pipe
-) -> None:
-    settings = broker.steady(session_timeout_s=6, max_poll_interval_s=6)
-    slow = pipe.echo(settings=settings, seconds=settings.session_timeout_s + 1, max_records=100)
-    pipe.publish(5, keys=1)
-    with slow:
-        wait_until(lambda: slow.committed == 5)
-    assert len(slow.handled) == 5  # nobody handled anything twice
-
-
 @EVERYWHERE
 def test_a_worker_that_ends_between_publishing_and_committing_loses_nothing(
     pipe: Pipe, monkeypatch: pytest.MonkeyPatch
@@ -85,18 +76,6 @@ def test_a_worker_that_ends_between_publishing_and_committing_loses_nothing(
         wait_until(lambda: next_worker.committed == 20)
     seen = pipe.copied()
     assert (set(seen), len(seen)) == (set(range(20)), 20 + twice)
-
-
-@pytest.mark.brokers("memory", "embedded")
-def test_two_workers_share_and_a_leaver_hands_over(broker: Broker, pipe: Pipe) -> None:
-    settings = broker.settings()
-    with pipe.echo(settings=settings, seconds=0.05, ahead=True) as one:
-        pipe.publish(60)
-        wait_until(lambda: one.committed >= 4)
-        with pipe.echo(settings=settings, seconds=0.05, ahead=True) as other:
-            count = pipe.publish_until(lambda: other.handled, start=60)
-        pipe.publish(60, start=count)
-        wait_until(lambda: set(pipe.copied()) == set(range(count + 60)))
 
 
 def test_the_next_batch_is_worked_on_while_one_is_published(
@@ -203,38 +182,11 @@ def test_a_stop_gives_back_what_takes_too_long(broker: Broker, pipe: Pipe) -> No
 
 
 @pytest.mark.brokers("kafka")
-def test_a_committed_offset_that_retention_removed_is_an_error_until_the_group_is_moved(
-    broker: Broker, narrow: Pipe, make_topic: MakeTopic
-) -> None:
-    """Only where something is gone, and not while the group works."""
-    skip_in = partial(skip, broker.settings(), narrow.source, narrow.group)
-    narrow.publish(5)
-    with narrow.echo() as echo:
-        wait_until(lambda: echo.committed == 5)
-        assert skip_in() == []
-        narrow.publish(5, start=5)
-        wait_until(lambda: echo.committed == 10)
-    narrow.publish(20, start=10)
-    remove_before(broker, narrow.source, 20)
-    with narrow.echo() as late:
-        late.failure(OffsetGone, rf"{narrow.source}.* from 20.* topics skip")
-    with replace(narrow, source=make_topic()).echo() as at_work:
-        publish(broker.settings(), at_work.source, 1, start=99)
-        wait_until(lambda: at_work.committed == 1)
-        with pytest.raises(BrokerError, match="still has running members: stop them first"):
-            skip_in()
-    assert skip_in() == [(0, 10, 20)]
-    with narrow.echo() as moved_on:
-        wait_until(lambda: moved_on.committed == 10)
-    assert narrow.copied() == [*range(10), 99, *range(20, 30)]
-
-
-@pytest.mark.brokers("kafka")
 def test_retention_may_remove_the_mark_of_a_transaction_behind_the_last_record(
     broker: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And records that come later to the empty partition are not passed over without a word."""
-    monkeypatch.setattr("stream_icd.kafka.group.membership._CHECK_EVERY_S", 0.1)
+    monkeypatch.setattr(membership, "_CHECK_EVERY_S", 0.1)
     with closing(open_sink(broker.steady(), "exactly-once", pipe.group, "writer")) as sink:
         sink.publish([OutgoingRecord(pipe.source, b"0", partition=0)], {}, None)
     passed = {TopicPartition(pipe.source, number): at for number, at in enumerate((2, 0, 0))}
@@ -293,7 +245,7 @@ def test_a_leaver_leaves_the_group_without_waiting_for_its_session_to_end(
 def test_a_topic_that_is_deleted_meanwhile_is_named(
     broker: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_icd.kafka.group.membership._CHECK_EVERY_S", 0.5)
+    monkeypatch.setattr(membership, "_CHECK_EVERY_S", 0.5)
     pipe.publish(3)
     with pipe.echo() as echo, connect(broker.settings()).admin() as admin:
         wait_until(lambda: echo.committed == 3)
@@ -339,3 +291,130 @@ def test_no_batch_takes_long_where_each_record_takes_its_time(
         publish(broker.settings(), source, 200)
         wait_until(lambda: sum(batches) == 238)
         assert max(batches) == 16
+
+
+# Whoever watches a consumer sees where it stands: in its group, behind its partitions.
+
+
+class Notes(Watcher):
+    """Records its calls; keeps the consumer from polling for 3 s each time that `sleepy` is set."""
+
+    def __init__(self) -> None:
+        self.generations: list[int] = []
+        self.lags: list[dict[int, int]] = [{}]
+        self.polls = 0
+        self.sleepy = threading.Event()
+
+    @property
+    def lag(self) -> dict[int, int]:
+        return self.lags[-1]
+
+    def polled(self, generation: int | None, _silence_s: float) -> None:
+        if self.sleepy.is_set():
+            self.sleepy.clear()
+            time.sleep(3)
+        self.polls += 1
+        if generation is not None and generation not in self.generations:
+            self.generations.append(generation)
+
+    def lagged(self, lag: Mapping[int, int]) -> None:
+        self.lags.append(dict(lag))
+
+
+@pytest.fixture
+def notes(monkeypatch: pytest.MonkeyPatch) -> Notes:
+    """Lag is counted, and the broker asked for it, more often than in production."""
+    monkeypatch.setattr(membership, "_COUNT_EVERY_S", 0.05)
+    monkeypatch.setattr(membership, "_ASK_AFTER_S", 0.2)
+    return Notes()
+
+
+def to_partition(pipe: Pipe, partition: int, count: int) -> None:
+    records = [OutgoingRecord(pipe.source, b"", partition=partition)] * count
+    streams.publish(pipe.broker, records)
+
+
+@EVERYWHERE
+def test_lag_is_what_is_not_committed_and_ends_at_zero(pipe: Pipe, notes: Notes) -> None:
+    for partition, count in enumerate((1, 12, 0)):
+        to_partition(pipe, partition, count)
+
+    def looked_at() -> None:
+        before = len(notes.lags)
+        wait_until(lambda: len(notes.lags) > before)
+
+    with pipe.echo(watcher=notes, meanwhile=looked_at) as echo:
+        wait_until(lambda: echo.committed == 13 and notes.lag == {0: 0, 1: 0, 2: 0})
+    lags = [lag[1] for lag in notes.lags if 1 in lag]
+    assert lags == sorted(lags, reverse=True)
+    assert (lags[0], lags[-1]) == (12, 0)
+    assert len(set(lags)) >= 4  # batches are of four records at most
+    assert all(lag.get(2, 0) == 0 for lag in notes.lags)
+
+
+@EVERYWHERE
+def test_what_comes_while_work_is_in_hand_is_seen(broker: Broker, pipe: Pipe, notes: Notes) -> None:
+    to_partition(pipe, 0, 2)
+    settings = broker.steady(shutdown_timeout_s=0.5)
+    with pipe.echo(settings=settings, seconds=600, watcher=notes):
+        wait_until(lambda: notes.lag.get(0) == 2)
+        for _ in range(3):  # the embedded broker tells of all batches but the last
+            to_partition(pipe, 0, 3)
+        polls = notes.polls
+        wait_until(lambda: notes.lag[0] >= 8)
+        wait_until(lambda: notes.polls > polls)
+
+
+@EVERYWHERE
+def test_each_rebalance_is_a_generation(broker: Broker, pipe: Pipe, notes: Notes) -> None:
+    other = Notes()
+    pipe.publish(9)
+    with pipe.echo(settings=broker.settings(), watcher=notes) as one:
+        wait_until(lambda: one.committed == 9)
+        before = len(notes.generations)
+        assert before >= 1
+        with pipe.echo(settings=broker.settings(), watcher=other):
+            wait_until(lambda: notes.lag.keys() | other.lag.keys() == {0, 1, 2} and other.lag)
+            wait_until(lambda: len(notes.generations) > before)
+            wait_until(lambda: not notes.lag.keys() & other.lag.keys())
+
+
+@EVERYWHERE
+def test_who_lost_its_place_in_the_group_knows_its_lag_again(
+    broker: Broker, pipe: Pipe, notes: Notes
+) -> None:
+    """Of empty partitions, too: of those that did not change Kafka says nothing once more."""
+    to_partition(pipe, 0, 3)
+    with pipe.echo(settings=broker.steady(max_poll_interval_s=1), watcher=notes):
+        wait_until(lambda: notes.lag == {0: 0, 1: 0, 2: 0})
+        before = len(notes.generations)
+        notes.sleepy.set()
+        wait_until(lambda: len(notes.generations) > before)
+        notes.lags.append({})
+        wait_until(lambda: notes.lag == {0: 0, 1: 0, 2: 0})
+
+
+@pytest.mark.brokers("embedded", "kafka")  # the in-memory one does nothing by itself
+def test_an_idle_member_does_little_and_works_at_once_on_what_comes(
+    broker: Broker, pipe: Pipe, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "_IDLE_AFTER_S", 0.5)
+    rounds, one_round = [0], KafkaConsumer._poll_once
+
+    def counted(self: Any, *arguments: Any, **named: Any) -> Any:
+        rounds[0] += 1
+        return one_round(self, *arguments, **named)
+
+    monkeypatch.setattr(KafkaConsumer, "_poll_once", counted)
+    with pipe.echo(settings=broker.settings(), watcher=notes) as echo:
+        wait_until(lambda: len(notes.lag) == 3)
+        time.sleep(3)  # a while without records, and the end of the last short poll
+        before, rounds[0] = notes.polls, 0
+        time.sleep(4)
+        assert notes.polls - before <= 4  # one every two seconds; it was five a second
+        assert rounds[0] <= 5  # a poll that waits does not begin anew, or only for an answer
+        # The embedded broker looks for new records only two or three times while a fetch waits.
+        monkeypatch.setattr(waiting, "IDLE_S", 6.0 if broker.name == "embedded" else 60.0)
+        wait_until(lambda: notes.polls > before + 2)  # the next poll waits that long
+        pipe.publish(3)
+        wait_until(lambda: echo.committed == 3, timeout_s=20)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -42,13 +43,13 @@ class Port:
         with connect(broker.settings()).admin() as admin:
             self.can = admin.known_capabilities()
 
-    def reader(self, *partitions: TopicPartition, start: int | None = 0) -> Reader:
+    def reader(self, *partitions: TopicPartition) -> Reader:
+        """Of these partitions, from their beginning."""
         reader = connect(self.broker.settings()).reader()
         self._stack.callback(reader.close)
         reader.assign(partitions)
-        if start is not None:
-            for partition in partitions:
-                reader.seek(partition, start)
+        for partition in partitions:
+            reader.seek(partition, 0)
         return reader
 
     def producer(self) -> Producer:
@@ -56,8 +57,8 @@ class Port:
         self._stack.callback(producer.close, 1.0)
         return producer
 
-    def transactions(self, name: str, timeout_s: float = 60.0) -> TransactionalProducer:
-        settings = self.broker.settings(transaction_timeout_s=timeout_s)
+    def transactions(self, name: str) -> TransactionalProducer:
+        settings = self.broker.settings(transaction_timeout_s=60.0)
         producer = connect(settings).transactional_producer(name)
         self._stack.callback(producer.close, 1.0)
         return producer
@@ -121,12 +122,9 @@ def share(topic: str, count: int, *members: tuple[Member, Ours]) -> None:
 
     def is_shared() -> bool:
         owned = sorted(p for _, ours in members for p in ours.partitions)
+        has_some = all(ours.partitions for _, ours in members)
         settled = all(member.group().is_settled for member, _ in members)
-        return (
-            owned == places(topic, count)
-            and settled
-            and all(ours.partitions for _, ours in members)
-        )
+        return owned == places(topic, count) and has_some and settled
 
     with ExitStack() as polling:
         for member, _ in members:
@@ -140,11 +138,11 @@ def poll_until(member: Member, stop: threading.Event) -> None:
 
 
 def test_topics_come_and_go(port: Port, topic_name: str) -> None:
-    spec = TopicSpec(topic_name, partitions=3)
+    spec = TopicSpec(topic_name, partitions=3, max_message_bytes=2_000_000)
     with connect(port.broker.settings()).admin() as admin:
         assert admin.describe_topic(topic_name) is None
         assert admin.create_topics([spec]) == {topic_name}
-        assert admin.create_topics([spec]) == frozenset()
+        assert admin.create_topics([replace(spec, partitions=5)]) == frozenset()  # it stays
         existing = admin.describe_topic(topic_name)
         assert existing is not None
         assert existing.partitions == 3
@@ -157,18 +155,19 @@ def test_topics_come_and_go(port: Port, topic_name: str) -> None:
 def test_a_record_comes_back_as_it_was_sent(port: Port) -> None:
     topic = port.topic(partitions=2, retention_ms=-1)  # the times are long ago
     odd = b"caf\xe9".decode(errors="surrogateescape")
+    plain, with_odd = (("é", b"0"),), (("first", b"1"), (odd, b"\xff"), ("é", b"3"))
     sent = outcomes(
         port.producer(),
-        OutgoingRecord(topic, b"value", b"key", (("name", b"1"), (odd, b"\xff")), 1, 123_000),
-        OutgoingRecord(topic, None, b"key", partition=1, timestamp_ms=124_000),
+        OutgoingRecord(topic, b"value", b"key", plain, 1, 123_000),
+        OutgoingRecord(topic, None, b"key", with_odd, 1, 124_000),
         OutgoingRecord(topic, b"", b"", partition=1, timestamp_ms=124_000),
         OutgoingRecord(topic, None, partition=1, timestamp_ms=122_000),
     )
     assert sent == [None] * 4
     place = TopicPartition(topic, 1)
     assert read(port.reader(place), 4) == [
-        Record(topic, 1, 0, 123_000, b"key", b"value", (("name", b"1"), (odd, b"\xff"))),
-        Record(topic, 1, 1, 124_000, b"key", None),
+        Record(topic, 1, 0, 123_000, b"key", b"value", plain),
+        Record(topic, 1, 1, 124_000, b"key", None, with_odd),
         Record(topic, 1, 2, 124_000, b"", b""),
         Record(topic, 1, 3, 122_000, None, None),
     ]
@@ -320,6 +319,15 @@ def test_two_members_share_and_a_leaver_hands_over(port: Port) -> None:
         assert committed(port, topic) == {ours: 1}
     second[0].close()
     share(topic, 4, (first, its))
+
+
+def test_a_member_that_is_stopped_while_it_joins_keeps_nobody_out(port: Port) -> None:
+    """The embedded broker kept its place for as long as a rebalance may last, five minutes."""
+    topic = port.topic(partitions=3)
+    stopped, _ = port.member(topic)
+    stopped.poll(0.2)
+    stopped.close()
+    share(topic, 3, port.member(topic))
 
 
 def test_what_is_paused_does_not_come(port: Port) -> None:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
 import kafka
+import pytest
+from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
+from kafka import errors as client
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 import stream_icd.kafka
-from stream_icd.kafka.client.workarounds import KafkaTCPTransport, NetworkSelector
+from stream_icd.kafka.client.connections import open_consumer
+from stream_icd.kafka.client.workarounds import ConsumerParts, KafkaTCPTransport, NetworkSelector
+from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.topics import create_topics
+from tests.kafka.echo import publish
+from tests.testbed.brokers import Broker, KafkaNode, wait_until
 
 ROOM = Path(next(iter(stream_icd.kafka.__path__)))
 WORKAROUNDS = ROOM / "client" / "workarounds.py"
@@ -82,3 +92,106 @@ def is_private(name: str) -> bool:
 
 def is_self(node: Any) -> bool:
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+# What the client does wrong as a member of a group, and the workarounds prevent: a group reads on
+# where it has committed by now; a member that was thrown out keeps no partition, and claims none.
+
+
+class Stop(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Has the broker stand still, until the end of `pause`, when partitions are assigned."""
+
+    def __init__(self, node: KafkaNode, pause: contextlib.ExitStack) -> None:
+        self._node = node
+        self._pause = pause
+        self.assigned = False
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        if assigned:  # at first the topic may not be known yet
+            self._pause.enter_context(self._node.paused())
+            self.assigned = True
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        pass
+
+
+@pytest.fixture
+def node(kafka: Broker) -> KafkaNode:
+    if kafka.node is None:
+        pytest.skip("it pauses the broker: unset STREAM_ICD_TEST_KAFKA, so that it is one of ours")
+    return kafka.node
+
+
+@contextlib.contextmanager
+def opened(broker: Broker, **options: Any) -> Iterator[Any]:
+    consumer = open_consumer(broker.steady(), group_id="test-committed-offsets", **options)
+    try:
+        yield consumer
+    finally:
+        consumer.close(timeout_ms=5000)
+
+
+def poll(consumer: Any) -> Any:
+    """As our member of a group does: without the second line, it may never join again."""
+    records = consumer.poll(timeout_ms=100)
+    ConsumerParts(consumer).keep_joining()
+    return records
+
+
+def position(consumer: Any, partition: TopicPartition) -> int | None:
+    """Where it reads next; None where it does not know."""
+    try:
+        return consumer.position(partition, timeout_ms=0)  # type: ignore[no-any-return]
+    except client.KafkaError:
+        return None
+
+
+def commit(consumer: Any, partition: TopicPartition, offset: int) -> None:
+    consumer.commit({partition: OffsetAndMetadata(offset, "", -1)})
+
+
+@pytest.mark.kafka
+def test_an_answer_that_comes_too_late_does_not_say_where_a_partition_is_read(
+    kafka: Broker, node: KafkaNode, topic_name: str
+) -> None:
+    """Neither to who asks for what is committed, nor to a member to which it comes back."""
+    create_topics(kafka.settings(), [TopicSpec(topic_name)])
+    publish(kafka.settings(), topic_name, 2)
+    partition = TopicPartition(topic_name, 0)
+    with opened(kafka) as consumer:
+        consumer.assign([partition])
+        commit(consumer, partition, 3)
+        with node.paused(), pytest.raises(client.KafkaTimeoutError):
+            consumer.committed(partition, timeout_ms=100)
+        commit(consumer, partition, 2)  # the answer, 3, comes before that of the commit
+        assert consumer.committed(partition) == 2
+    with opened(kafka) as consumer, opened(kafka) as other:
+        other.assign([partition])
+        commit(other, partition, 1)
+        with contextlib.ExitStack() as pause:
+            stop = Stop(node, pause)
+            consumer.subscribe([partition.topic], listener=stop)
+            wait_until(lambda: poll(consumer) or stop.assigned)
+            poll(consumer)  # asks for the committed offset
+            assert position(consumer, partition) is None
+        consumer.unsubscribe()
+        commit(other, partition, 2)
+        consumer.subscribe([partition.topic])
+        wait_until(lambda: poll(consumer) or position(consumer, partition) is not None)
+        assert position(consumer, partition) == 2
+
+
+def test_a_join_that_is_refused_is_prepared_again_and_claims_nothing(broker: Broker) -> None:
+    with opened(broker, partition_assignment_strategy=(CooperativeStickyAssignor,)) as consumer:
+        consumer.subscribe(["t"])
+        coordinator = consumer._coordinator
+        (assignor,) = coordinator._assignors.values()
+        assignor.member_assignment = [TopicPartition("t", 0)]
+        consumer._subscription.assign_from_subscribed([TopicPartition("t", 0)])
+        assert assignor.metadata({"t"}).owned_partitions
+        coordinator.rejoining = True  # the join was prepared while the member was one
+
+        coordinator.reset_generation()  # and the broker does not know it
+
+        assert not coordinator.rejoining
+        assert not assignor.metadata({"t"}).owned_partitions

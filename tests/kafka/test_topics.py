@@ -13,7 +13,7 @@ from stream_icd.core.errors import BadSettings, TopicMissing
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.in_process.broker import memory_broker
-from stream_icd.kafka.port import TopicPartition, TopicSpec, Undecodable, dead_letter_topic
+from stream_icd.kafka.port import TopicPartition, TopicSpec, Undecodable
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import (
     COMMUNITIES,
@@ -22,7 +22,6 @@ from stream_icd.kafka.topics import (
     create_topics,
     describe_topic,
     positions,
-    topic_names,
 )
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.subscribers.subscribe import subscribe_events
@@ -33,15 +32,6 @@ from tests.testbed.brokers import Broker
 from tests.testbed.streams import beside, publish
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
-
-
-def test_topics_are_created_once_with_their_settings(broker: Broker, topic_name: str) -> None:
-    specs = TopicSpec(topic_name, partitions=3, max_message_bytes=2_000_000).with_dead_letters()
-    assert create_topics(broker.settings(), specs) == [topic_name, f"{topic_name}.dlq"]
-    other = replace(specs[0], partitions=5, max_message_bytes=1_000_000)
-    assert create_topics(broker.settings(), [other, *specs]) == []  # they stay as they are
-    existing = describe_topic(broker.settings(), topic_name)
-    assert (existing.partitions, existing.max_message_bytes) == (3, 2_000_000)
 
 
 def test_a_missing_topic_says_how_to_create_it_or_that_its_name_may_be_wrong(
@@ -65,12 +55,6 @@ def test_a_setting_that_the_broker_refuses_is_named(kafka: Broker, topic_name: s
         create_topics(kafka.settings(), [TopicSpec(topic_name, cleanup_policy="shred")])
 
 
-def test_every_topic_of_results_and_inputs_has_a_place_for_dead_letters() -> None:
-    names = {spec.name for spec in DEFAULT_TOPICS}
-    assert {SNAPSHOTS, dead_letter_topic(SNAPSHOTS)} <= names
-    assert len(names) == len(DEFAULT_TOPICS)
-
-
 N_WINDOWS, GROUP = 8, "stream-icd-track"
 
 
@@ -84,9 +68,9 @@ def track_all(broker: Broker, stop: threading.Event) -> None:
 def test_two_installations_side_by_side(broker: Broker, topic_name: str) -> None:
     tenants = [replace(broker, prefix=f"{topic_name}-{team}.") for team in "ab"]
     streams = [stream("g", N_WINDOWS, seed) for seed in (3, 4)]
+    names = [spec.name for spec in DEFAULT_TOPICS]
     for tenant, windows in zip(tenants, streams, strict=True):
-        created = create_topics(tenant.settings())
-        assert created == [spec.name for spec in DEFAULT_TOPICS]
+        assert create_topics(tenant.settings()) == names
         publish(tenant, [outgoing(window, COMMUNITIES) for window in windows])
     with ExitStack() as running:
         errors = [running.enter_context(beside(partial(track_all, tenant))) for tenant in tenants]
@@ -99,15 +83,14 @@ def test_two_installations_side_by_side(broker: Broker, topic_name: str) -> None
         assert same(events, unbroken(windows))
         position = positions(tenant.settings(), COMMUNITIES, GROUP)
         assert sum(position.values()) >= N_WINDOWS
-        assert positions(broker.settings(), f"{tenant.prefix}{COMMUNITIES}", GROUP) == {}
-        of_group = positions(
-            broker.settings(), f"{tenant.prefix}{COMMUNITIES}", f"{tenant.prefix}{GROUP}"
-        )
-        assert of_group == position
-    names = [spec.name for spec in DEFAULT_TOPICS]
-    assert topic_names(tenants[0].settings()) == sorted(names)
-    everything = topic_names(broker.settings())
-    assert {f"{tenant.prefix}{name}" for tenant in tenants for name in names} <= set(everything)
+        topic, group = f"{tenant.prefix}{COMMUNITIES}", f"{tenant.prefix}{GROUP}"
+        assert positions(broker.settings(), topic, GROUP) == {}
+        assert positions(broker.settings(), topic, group) == position
+    with connect(tenants[0].settings()).admin() as admin:
+        assert admin.topic_names() == sorted(names)
+    with connect(broker.settings()).admin() as admin:
+        everything = {f"{tenant.prefix}{name}" for tenant in tenants for name in names}
+        assert everything <= set(admin.topic_names())
 
 
 def test_an_error_names_the_topic_as_the_broker_has_it(tenant: Broker) -> None:

@@ -18,11 +18,18 @@ from stream_icd.kafka.topics import SNAPSHOTS
 from stream_icd.sources.generated import independent_gn
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+from tests.run_here import run_here
 from tests.testbed.brokers import Broker, wait_until
 
 
+def produce(broker: Broker, *arguments: str, status: int = 0) -> str:
+    """The log of a producer, which must end with this status."""
+    done = run_here("produce", *arguments, "-b", broker.bootstrap_servers)
+    assert done.returncode == status, done.stderr
+    return done.stderr
+
+
 def records(broker: Broker, graph: str, topic: str = SNAPSHOTS) -> list[Record]:
-    """All records of the graph."""
     with open_reader(broker.settings(), topic, until="settled") as found:
         return [record for record in found if record.key == graph.encode()]
 
@@ -57,5 +64,4 @@ def pressing_ctrl_c(when: Callable[[], object]) -> Iterator[None]:
 
 
 def sent(broker: Broker, graph: str, topic: str = SNAPSHOTS) -> list[Snapshot]:
-    """All snapshots of the graph."""
     return [decoded(record) for record in records(broker, graph, topic)]

@@ -10,26 +10,21 @@ from pathlib import Path
 import pytest
 
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.store.store import open_store
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.kafka.messages.publish import SentBefore
 from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS, create_topics
 from stream_icd.wire.communities import decode_labels
+from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.producers.sent import archived, decoded, records, sent
-from tests.run_here import run_here
+from tests.producers.sent import archived, decoded, produce, records, sent
 from tests.testbed.brokers import Broker
 from tests.testbed.streams import as_read, publish
 
 pytestmark = pytest.mark.brokers("memory")
-
-
-def produce(broker: Broker, *arguments: str, status: int = 0) -> str:
-    """The log of a producer, which must end with this status."""
-    done = run_here("produce", *arguments, "-b", broker.bootstrap_servers)
-    assert done.returncode == status, done.stderr
-    return done.stderr
 
 
 @pytest.fixture
@@ -171,31 +166,29 @@ def archive(tmp_path: Path, topic_name: str) -> Sequence[str]:
     return "replay", str(tmp_path / "history"), "--graph", topic_name
 
 
-def test_a_replay_of_what_is_there_says_so_and_can_be_another_graph(
+def test_a_replay_of_what_is_there_says_so_and_can_be_another_graph_or_topic(
     memory: Broker, archive: Sequence[str], topic_name: str
 ) -> None:
     produce(memory, *archive)
+    store = Archive(open_store(archive[1]))
+    past = [store.read_message(noted) for noted in store.windows(Selection(graph=topic_name))]
+    found = [Message(r.key or b"", r.value or b"", r.headers) for r in records(memory, topic_name)]
+    assert found == past
     assert "--as-graph NAME sends them as another graph, --topic NAME" in produce(memory, *archive)
-    renamed = f"{topic_name}-again"
+    renamed, other = f"{topic_name}-again", f"{topic_name}.elsewhere"
     produce(memory, *archive, "--as-graph", renamed)
     first, second = sent(memory, topic_name), sent(memory, renamed)
-    assert len(first) == len(second) == 2
     assert [snapshot.content for snapshot in first] == [snapshot.content for snapshot in second]
     ids = [snapshot.id.replace(topic_name, renamed, 1) for snapshot in first]
     assert [snapshot.id for snapshot in second] == ids
     labels = [decode_labels(r.key, r.value, r.headers) for r in records(memory, renamed, LABELS)]
     assert [label.snapshot_id for label in labels] == ids
-    refused = produce(memory, *archive[:2], "--as-graph", renamed, status=78)
-    assert "choose one with --graph" in refused
-
-
-def test_a_replay_into_another_topic(
-    memory: Broker, archive: Sequence[str], topic_name: str
-) -> None:
-    other = f"{topic_name}.elsewhere"
     for _ in range(2):
         produce(memory, *archive, "--topic", other)
-    assert len(sent(memory, topic_name, other)) == 2
-    assert sent(memory, topic_name) == []
-    refused = produce(memory, *archive, "--topic", LABELS, status=78)
-    assert f"{LABELS} holds other messages than {SNAPSHOTS}" in refused
+    assert len(sent(memory, topic_name, other)) == len(sent(memory, topic_name)) == 2
+    for arguments, reason in (
+        ((*archive[:2], "--as-graph", renamed), "choose one with --graph"),
+        ((*archive[:3], "nobody"), f"no snapshots of graph nobody; it holds {topic_name}"),
+        ((*archive, "--topic", LABELS), f"{LABELS} holds other messages than {SNAPSHOTS}"),
+    ):
+        assert reason in produce(memory, *arguments, status=78)

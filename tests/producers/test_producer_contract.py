@@ -20,8 +20,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS, create_topics
 from stream_icd.wire.communities import decode_labels
-from tests.producers.sent import archived, decoded, pressing_ctrl_c, records
-from tests.run_here import run_here
+from tests.producers.sent import archived, decoded, pressing_ctrl_c, produce, records
 from tests.testbed.brokers import Broker
 
 PRODUCERS = sorted(entry.name for entry in entry_points(group="stream_icd.producers"))
@@ -104,12 +103,8 @@ class Producer:
     def run(
         self, *arguments: str, option: str = "--graph", graph: str | None = None, status: int = 0
     ) -> str:
-        """The log of the producer, which must end with this status."""
-        done = run_here(
-            "produce", self.name, *arguments, option, self.graph if graph is None else graph
-        )
-        assert done.returncode == status, done.stderr
-        return done.stderr
+        named = option, self.graph if graph is None else graph
+        return produce(self.broker, self.name, *arguments, *named, status=status)
 
     def records(self, topic: str = SNAPSHOTS) -> list[Record]:
         return records(self.broker, self.graph, topic)

@@ -1,9 +1,11 @@
-"""Producers that follow a topic: windows closed by what comes, and no window lost or doubled."""
+"""Producers that follow a topic, of events or of changes: no window is lost or doubled."""
 
 from __future__ import annotations
 
 import json
+import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -20,31 +22,34 @@ from stream_icd.commands.programs.windowed import read_topic_rows
 from stream_icd.core.errors import BadRow, BadSettings, TopicMissing
 from stream_icd.core.headers import Headers
 from stream_icd.core.snapshot import Window, snapshot_from_pairs
+from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.messages.publish import SentBefore, publish_source
 from stream_icd.kafka.messages.records import outgoing
-from stream_icd.kafka.port import ExistingTopic
+from stream_icd.kafka.port import ExistingTopic, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import create_topics
+from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from stream_icd.sources.source import RawRows
 from stream_icd.sources.windows import Quiet
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.producers.sent import pressing_ctrl_c, sent
-from tests.run_here import run_here
-from tests.testbed import brokers
+from tests.producers.sent import pressing_ctrl_c, produce, sent
+from tests.sources.reading import weighted
+from tests.sources.test_changes import add, reference, remove
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.starting import Program, start_forked
 from tests.testbed.streams import as_read, publish
 
 pytestmark = pytest.mark.brokers("memory")
 
 
 @pytest.fixture
-def topic(broker: brokers.Broker, make_topic: Callable[..., str]) -> str:
+def topic(broker: Broker, make_topic: Callable[..., str]) -> str:
     """A topic of events with two partitions, all of this project's topics beside it."""
     create_topics(broker.settings())
     return make_topic(partitions=2)
 
 
-def send(broker: brokers.Broker, topic: str, events: Sequence[tuple[int, int, int]]) -> None:
+def send(broker: Broker, topic: str, events: Sequence[tuple[int, int, int]]) -> None:
     """Send events (minute, src, dst), recorded at the moment at which they happened."""
     records = []
     for minute, src, dst in events:
@@ -54,16 +59,12 @@ def send(broker: brokers.Broker, topic: str, events: Sequence[tuple[int, int, in
     publish(broker, records)
 
 
-def produce(broker: brokers.Broker, topic: str, *options: str, status: int = 0) -> str:
-    """The log of the producer of events, which must end with this status."""
-    where = ("--topic", topic, "--graph", topic, "-b", broker.bootstrap_servers)
-    done = run_here("produce", "events", *where, *options)
-    assert done.returncode == status, done.stderr
-    return done.stderr
+def follow(broker: Broker, topic: str, *options: str, status: int = 0) -> str:
+    return produce(broker, "events", "--topic", topic, "--graph", topic, *options, status=status)
 
 
 def read(
-    broker: brokers.Broker, topic: str, stop: threading.Event | None = None, **options: object
+    broker: Broker, topic: str, stop: threading.Event | None = None, **options: object
 ) -> Iterator[RawRows | Quiet]:
     """The rows of a topic with the column t, as `read_topic_rows` reads them."""
     named = {"columns": ["t"], "on_bad_row": pytest.fail, "stop": stop or threading.Event()}
@@ -74,20 +75,20 @@ EVENTS = [(minute, minute % 5, (minute * 3 + 1) % 7) for minute in range(60)]
 
 
 def test_a_followed_topic_gives_windows_as_they_close_and_a_restart_the_rest(
-    broker: brokers.Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     publish(broker, [OutgoingRecord(topic, b"no event", partition=0, timestamp_ms=1)])
     send(broker, topic, EVENTS[:35])
 
     with pressing_ctrl_c(lambda: len(sent(broker, topic)) == 3):
-        assert '"bad_rows": 1' in produce(broker, topic, "--window", "10m", status=130)
+        assert '"bad_rows": 1' in follow(broker, topic, "--window", "10m", status=130)
     # Half of the fourth window is there: it must be neither sent now nor lost later.
     assert len(sent(broker, topic)) == 3
 
     send(broker, topic, EVENTS[35:])
     to_the_end = ("--until", "end", "--flush")
-    log = produce(broker, topic, "--window", "10m", *to_the_end)
+    log = follow(broker, topic, "--window", "10m", *to_the_end)
     assert '"bad_rows": 0' in log  # it began to read after that one
     found = sent(broker, topic)
     assert [s.window.start.minute for s in found] == [0, 10, 20, 30, 40, 50]
@@ -98,7 +99,7 @@ def test_a_followed_topic_gives_windows_as_they_close_and_a_restart_the_rest(
     assert [s.n_edges for s in found] == [len(some) for some in edges]
 
     longer_ago_than_the_year_1 = ("--lateness", "3000000d", *to_the_end)
-    log = produce(broker, topic, *longer_ago_than_the_year_1)
+    log = follow(broker, topic, *longer_ago_than_the_year_1)
     assert '"bad_rows": 1, "earlier_windows": 1, ' in log  # it read everything again
 
 
@@ -112,7 +113,7 @@ RULES = {
 
 @pytest.mark.parametrize("rule", RULES)
 def test_runs_to_the_end_together_send_each_window_once_and_whole(
-    rule: str, broker: brokers.Broker, make_topic: Callable[..., str]
+    rule: str, broker: Broker, make_topic: Callable[..., str]
 ) -> None:
     """As a job that runs each hour: rows of the last window come between two runs."""
     topic, whole = make_topic(partitions=2), make_topic(partitions=2)
@@ -151,7 +152,7 @@ def test_runs_to_the_end_together_send_each_window_once_and_whole(
 
 
 def test_at_the_end_a_partition_is_quiet_by_the_timestamps_of_its_records(
-    broker: brokers.Broker, make_topic: Callable[..., str]
+    broker: Broker, make_topic: Callable[..., str]
 ) -> None:
     topic = make_topic(partitions=3)
     stamps = [(0, 100), (1, 60), (0, 120)]  # and nothing in partition 2
@@ -164,17 +165,17 @@ def test_at_the_end_a_partition_is_quiet_by_the_timestamps_of_its_records(
 
 
 def test_late_events_are_counted_and_kept_once(
-    broker: brokers.Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # All of one partition: minute 3 comes when minute 25 has passed the end of its window.
     send(broker, topic, [(1, 0, 2), (25, 2, 4), (3, 4, 6), (26, 0, 6)])
     arguments = ("--window", "10m", "--until", "end")
-    log = produce(broker, topic, *arguments)
+    log = follow(broker, topic, *arguments)
     assert '"late_rows": 1' in log
     assert "windows wait for partitions without a row" in log
     assert not sent(broker, topic)
-    produce(broker, topic, *arguments, "--again", "--quiet-after", "1m")
+    follow(broker, topic, *arguments, "--again", "--quiet-after", "1m")
     assert len(sent(broker, topic)) == 1
     kept = (tmp_path / f"{topic}.late.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in kept] == [
@@ -183,7 +184,7 @@ def test_late_events_are_counted_and_kept_once(
 
 
 def test_records_that_are_no_events_are_reported_with_their_place(
-    broker: brokers.Broker, topic: str
+    broker: Broker, topic: str
 ) -> None:
     values = [b"no json", b"[1]", b'{"t": 1}', None, b'{"t": true, "src": 1, "dst": 2}']
     good = b'{"t": 1, "src": 1, "dst": 2, "more": {}}'
@@ -199,7 +200,7 @@ def test_records_that_are_no_events_are_reported_with_their_place(
 
 
 def test_partitions_that_are_added_are_waited_for_and_said_to_be_quiet(
-    broker: brokers.Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = Record("t", 2, 0, 0, None, b'{"t": 1}')
     arrived: list[list[Record]] = [[], [row], []]
@@ -211,9 +212,7 @@ def test_partitions_that_are_added_are_waited_for_and_said_to_be_quiet(
     assert said == [{0}, 2, {0, 1, 2}]
 
 
-def test_what_cannot_be_followed_is_refused_at_once(
-    broker: brokers.Broker, topic_name: str
-) -> None:
+def test_what_cannot_be_followed_is_refused_at_once(broker: Broker, topic_name: str) -> None:
     with pytest.raises(TopicMissing, match="create"):
         list(read(broker, topic_name))
     for more in ({"topic": "t"}, {"path": Path("rows.csv")}):
@@ -221,9 +220,7 @@ def test_what_cannot_be_followed_is_refused_at_once(
             Events(flush=True, **more)  # type: ignore[arg-type]
 
 
-def test_what_is_no_snapshot_says_nothing_of_what_was_sent(
-    broker: brokers.Broker, topic: str
-) -> None:
+def test_what_is_no_snapshot_says_nothing_of_what_was_sent(broker: Broker, topic: str) -> None:
     start = datetime(2026, 1, 31, tzinfo=UTC)
     window = Window(start, start + timedelta(hours=12))
     good = snapshot_from_pairs([1], [2], graph="graph", id="i", window=window, source="s")
@@ -254,3 +251,121 @@ def test_what_is_no_snapshot_says_nothing_of_what_was_sent(
             found.add(record)
     assert found.ends == {"g": start}
     assert len(found.names["g"]) == 2
+
+
+T0 = 1_600_000_020
+
+
+def send_changes(broker: Broker, topic: str, rows: Sequence[dict[str, object]]) -> None:
+    """Send changes; those of one edge go to one partition."""
+    records = []
+    for row in rows:
+        partition = sum(map(ord, f"{row['src']}{row['dst']}")) % 2
+        records.append(OutgoingRecord(topic, json.dumps(row).encode(), partition=partition))
+    publish(broker, records)
+
+
+def row(op: str, minute: float, src: str, dst: str, **more: object) -> dict[str, object]:
+    return {"op": op, "src": src, "dst": dst, "t": T0 + 60 * minute, **more}
+
+
+def follow_changes(
+    broker: Broker, topic: str, *options: str, graph: str | None = None, status: int = 0
+) -> str:
+    where = ("--topic", topic, "--graph", graph or topic, "--until", "end")
+    return produce(broker, "changes", *where, *options, status=status)
+
+
+FIRST = [
+    row("add", 0.5, "a", "b", weight=2),
+    row("add", 0.7, "b", "c"),
+    row("add", 1.2, "c", "d"),
+    row("remove", 1.4, "b", "a"),
+]
+SECOND = [row("add", 2.1, "a", "c"), row("put", 3, "a", "z"), row("remove", 0.1, "c", "d")]
+
+
+def test_a_restart_continues_with_the_graph_of_the_last_snapshot(
+    broker: Broker, topic: str
+) -> None:
+    send_changes(broker, topic, FIRST)
+    follow_changes(broker, topic)
+    assert [weighted(snapshot) for snapshot in sent(broker, topic)] == [
+        {("a", "b"): 2.0, ("b", "c"): 1.0},
+        {("b", "c"): 1.0, ("c", "d"): 1.0},
+    ]
+    send_changes(broker, topic, SECOND)
+    assert "op 'put' is neither add nor remove" in follow_changes(broker, topic)
+    *_, last = sent(broker, topic)
+    assert weighted(last) == {("a", "c"): 1.0, ("b", "c"): 1.0}
+    assert last.nodes.to_pylist() == ["a", "b", "c", "d"]
+    n = len(sent(broker, topic))
+    follow_changes(broker, topic)
+    assert len(sent(broker, topic)) == n
+
+
+def test_what_cannot_be_continued_is_refused(broker: Broker, topic: str, topic_name: str) -> None:
+    other = f"{topic_name}.other"
+    create_topics(broker.settings(), [TopicSpec(other, partitions=49)])
+    assert "has 49 partitions; the limit is 48" in follow_changes(broker, other, status=78)
+    send_changes(broker, topic, FIRST)
+    follow_changes(broker, topic)
+    create_topics(broker.settings(), [TopicSpec(f"{other}.2")])
+    refused = follow_changes(broker, f"{other}.2", graph=topic, status=78)
+    assert "give this graph another --graph" in refused
+
+
+def test_changes_that_retention_removed_are_missed() -> None:
+    with memory_broker() as of_its_own:
+        broker, topic = Broker("memory", of_its_own.bootstrap_servers), "edges"
+        create_topics(broker.settings(), [TopicSpec(topic, partitions=2)])
+        send_changes(broker, topic, FIRST)
+        of_its_own.remove_before(topic, 1, 1)
+        refused = follow_changes(broker, topic, status=78)
+        assert "retention removed the first changes of edges[1]" in refused
+        assert "--anew" in refused
+        follow_changes(broker, topic, "--anew")
+        n = len(sent(broker, topic))
+        assert n > 0
+        send_changes(broker, topic, [row("add", 8, "a", "c")])
+        follow_changes(broker, topic)  # the last snapshot holds the rest
+        assert len(sent(broker, topic)) > n
+
+
+def start(broker: Broker, topic: str, log: Path) -> Program:
+    options = ("--every", "1s", "--quiet-after", "300ms", "--only-changed")
+    where = ("--topic", topic, "--graph", topic, "-b", broker.bootstrap_servers)
+    return start_forked(("produce", "changes", *where, *options), log)
+
+
+@pytest.mark.brokers("embedded")
+def test_kill_9_loses_and_doubles_no_change(broker: Broker, topic: str, tmp_path: Path) -> None:
+    chance = random.Random(7)
+    changes, rows = [], []
+    for place in range(60):
+        src, dst = sorted(chance.sample("abcdefgh", 2))
+        change = chance.choice((add, add, remove))
+        changes.append(replace(change(0, src, dst), place=place))
+        rows.append({"op": change.__name__, "src": src, "dst": dst, "t": time.time()})
+    producer = start(broker, topic, tmp_path / "killed.log")
+    send_changes(broker, topic, rows[:30])
+    wait_until(lambda: sent(broker, topic))
+    producer.kill()
+    producer.wait()
+    send_changes(broker, topic, rows[30:])
+    expected, names = reference(changes)
+    producer = start(broker, topic, tmp_path / "last.log")
+    settings = broker.settings()
+
+    def is_there() -> bool:
+        last = SentBefore.read(settings).last_of(topic, settings, SNAPSHOTS)
+        return last is not None and weighted(last) == expected
+
+    wait_until(is_there)
+    producer.terminate()
+    assert producer.wait(30) == 130, (tmp_path / "last.log").read_text()
+    snapshots = sent(broker, topic)
+    assert set(snapshots[-1].nodes.to_pylist()) == names
+    assert len({snapshot.id for snapshot in snapshots}) == len(snapshots)
+    ends = [snapshot.window.end for snapshot in snapshots]
+    assert ends == sorted(ends)

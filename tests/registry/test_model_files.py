@@ -54,7 +54,6 @@ def saved(recipe: Recipe, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def seeded(recipe: Recipe, tmp_path: Path) -> Path:
-    """A model whose weights come from the recipe's seed."""
     folder = tmp_path / "seeded"
     save_model(Model(recipe.changed(encoder={"initialisation": "hadamard"}), BP), folder)
     return folder
@@ -160,7 +159,6 @@ def edit(path: Path, old: str, new: str) -> None:
         ("format = 1", "format = 4", ModelTooNew, "upgrade"),
         ("format = 1", "format = 2", ModelDamaged, "weights = None"),
         ("format = 1", "", ModelForeign, "stream_icd"),
-        ("format = 1", "\0", ModelDamaged, "TOML"),
         ("format = 1", "format = -5", ModelDamaged, "format -5; formats are 1 to 3"),
         ("format = 1", "format = true", ModelForeign, "stream_icd"),
         ("format = 1", "format = 0x" + 9000 * "f", ModelDamaged, "integer of more than 64 bits"),
@@ -168,12 +166,10 @@ def edit(path: Path, old: str, new: str) -> None:
         ("format = 1", f"{'a.' * 50}a = 1\nformat = 1", ModelDamaged, "more than 10 deep"),
         ("format = 1", f"a = {'[' * 9000}{']' * 9000}\nformat = 1", ModelDamaged, "TOML"),
         ("sha256", "sha512", ModelForeign, "stream_icd"),
-        ('kind = "gcn"', 'kind = "other"', ModelDamaged, "gcn"),
         ('variant = "ICD-M"', 'variant = "ICD-X"', ModelDamaged, "variant"),
         ("    128,\n", "    130,\n", ModelDamaged, "do not fit"),
         ("mixing = 0.3", "mixing = 1.3", ModelDamaged, "mixing"),
         ("mixing = 0.3", "mixture = 0.3", ModelDamaged, "mixture"),
-        ("iterations = 10", "iterations = 1.5", ModelDamaged, "iterations.*1.5"),
         ("iterations = 10", "iterations = 1000000000", ModelDamaged, "iterations.*1000"),
         ("sweeps = 8", 'sweeps = "8"', ModelDamaged, "sweeps"),
         ("resolution = 2.5", "resolution = inf", ModelDamaged, "resolution"),
@@ -198,7 +194,6 @@ def test_an_altered_recipe_is_refused_for_what_it_is(
         ("format = 2", "format = 1", "model.safetensors is missing"),
         ('weights = "seed"', 'weights = "seed 2"', "seed 2.*must be"),
         ("seed = 0", "seed = 1", "seed 1 makes weights of SHA-256"),
-        ('"hadamard"', '"orthogonal"', "seed 0 makes weights of SHA-256"),
         ("    128,\n", "    130,\n", "seed 0 makes weights of SHA-256"),
     ],
 )

@@ -91,10 +91,7 @@ def test_text_that_is_not_utf_8_is_refused_where_it_is(
         read(written(tmp_path, text, "towns.csv"))
 
 
-@pytest.mark.parametrize("labels", [[["a"], ["b"]], [b"a", b"\xff"]])
-def test_labels_that_are_no_texts_or_numbers_are_refused(
-    labels: list[object], tmp_path: Path
-) -> None:
-    table = pa.table({"node": [1, 2], "label": labels})
+def test_labels_that_are_no_texts_or_numbers_are_refused(tmp_path: Path) -> None:
+    table = pa.table({"node": [1, 2], "label": [["a"], ["b"]]})
     with pytest.raises(BadRow, match=r"known\.parquet: label is no column of texts or numbers"):
         label_groups(written(tmp_path, table, "known.parquet"))

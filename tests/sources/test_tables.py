@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -70,7 +69,6 @@ TEXTS = {
     "mac.csv": "# of somebody\n".replace("\n", "\r") + CSV.replace("\n", "\r"),
     "spaced.csv": CSV.replace(",", ", "),
     "quoted.csv": re.sub(r"(\w+)", r'"\1"', CSV).replace(",", ", "),
-    "indented.csv": re.sub(r"(\w+)", r' "\1"', CSV),
     "aligned.txt": "\n".join(f"  {line} " for line in CSV.split("\n")).replace(",", "   "),
     "commented.csv": "# of somebody\n\n" + CSV + "# the end\n%\n",
     "other_order.csv": "dst,x,t,src\n" + "".join(f'{d},"a,b",{t},{s}\n' for t, s, d in ROWS),
@@ -110,8 +108,6 @@ READ_AS: dict[str, tuple[str, list[tuple[object, object]], int]] = {
         0,
     ),
     "names beside numbers": ("t,src,dst\n1e9,ann,1\n1e9,bob,2\n", [("ann", "1"), ("bob", "2")], 0),
-    "an id that cannot be read": ("t,src,dst\n1,\udcff,2\n2,8,3\n", [(8, 3)], 1),
-    "no id": ("t,src,dst\n1,,2\n2,8,3\n", [(8, 3)], 1),
 }
 
 
@@ -146,7 +142,7 @@ def test_a_doubled_column_is_refused_if_it_is_read(name: str, tmp_path: Path) ->
         read(doubled("src"))
 
 
-@pytest.mark.parametrize("first", ["[" * 100_000, '{"t":' * 100_000, "nothing", "1", ""])
+@pytest.mark.parametrize("first", ["[" * 100_000, "1", ""])
 def test_columns_are_those_of_the_first_json_object(first: str, tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(f'{first}\n{{"Time": 1, "from": 2, "to": 3}}\n')
     assert columns_of(tmp_path / "rows.jsonl") == ["Time", "from", "to"]
@@ -189,14 +185,6 @@ def test_compressed_text_is_read(tmp_path: Path) -> None:
     for path in write(tmp_path, files).iterdir():
         assert read(path) == (EXPECTED, [])
         assert sorted(tables.columns_of(path)) == ["dst", "src", "t"]
-
-
-def test_a_file_without_a_header_needs_names(tmp_path: Path) -> None:
-    lines = "".join(f"{src} {dst} {t}\n" for t, src, dst in ROWS)
-    path = write(tmp_path, {"email.txt": lines}) / "email.txt"
-    assert read(path, header=["src", "dst", "t"]) == (EXPECTED, [])
-    with pytest.raises(BadSettings, match="expected t, src, dst"):
-        read(path)
 
 
 def test_a_folder_or_a_link_that_cannot_be_read_is_a_bad_row(
@@ -252,11 +240,9 @@ BAD_ROWS = {
     "t,src, dst": "rows.csv:3 is a header, not a row",
     "yesterday,1,2": "rows.csv:3: t 'yesterday' is not a time",
     "1e300,1,2": "not a time",
-    "2020-13-01,1,2": "not a time",
     "0001-01-01T00:00:00+01:00,1,2": "not a time",
     "10,x,2": "src 'x' is not of type integer",
     "10,1,": "dst '' is empty",
-    "10,1,99999999999999999999": "not of type integer",
     '10,"1,2': "is not a row",
     "10,1,\udcff": "not of type integer",
 }
@@ -304,10 +290,8 @@ BAD_COLUMNS: dict[str, tuple[dict[str, object], list[int]]] = {
     "u64 ids": ({"src": pa.array([1, 2**63], pa.uint64())}, [0]),
     "days": ({"t": pa.array([0, 2**31 - 1], pa.date32())}, [0]),
     "lists": ({"src": pa.array([[1], [2]])}, []),
-    "bytes": ({"src": pa.array([b"\xff", b"2"])}, []),
     "fractions": ({"src": pa.array([1.5, 2.0])}, [1]),
     "weights": ({"w": pa.array([[1.0], [2.0]])}, []),
-    "times as weights": ({"w": pa.array([datetime(2008, 2, 2)] * 2)}, []),
 }
 
 
@@ -358,20 +342,16 @@ def test_ids_are_integers_if_all_of_them_are_whatever_comes_first(
 
 @pytest.mark.parametrize("one", ["1.0", "1e+00", "1.000000000000000000e+00"])
 def test_whole_numbers_written_as_fractions_are_integers(one: str, tmp_path: Path) -> None:
-    text = f"t,src,dst\n10,{one},2\n20,2,3.0\n30,{one},3\n"
+    written = [("10", one, "2"), ("20", "2", "3.0"), ("30", one, "3")]
+    text = "t,src,dst\n" + "".join(f"{','.join(row)}\n" for row in written)
+    lines = [f'{{"t": {t}, "src": {src}, "dst": {dst}}}\n' for t, src, dst in written]
     for columns in (EVENTS, INTEGERS):
         assert read_text(tmp_path, text, columns) == (EXPECTED, [])
+        assert read_text(tmp_path, "".join(lines), columns, "rows.jsonl") == (EXPECTED, [])
+    # As text, they stay as they are written, except in JSON, where 1.0 and 1 are the same.
     assert [row["src"] for row in read_text(tmp_path, text, STRINGS)[0]] == [one, "2", one]
-
-
-@pytest.mark.parametrize("ids", [EVENTS, INTEGERS, STRINGS])
-def test_whole_numbers_of_json_are_one_node_however_they_are_written(
-    ids: Columns, tmp_path: Path
-) -> None:
-    lines = [f'{{"t": {t}.0, "src": {src}, "dst": {dst}.0}}\n' for t, src, dst in ROWS]
-    rows, bad = read_text(tmp_path, "".join(lines), ids, "rows.jsonl")
-    found = [(row["t"], int(str(row["src"])), int(str(row["dst"]))) for row in rows]
-    assert (found, bad) == (ROWS, [])
+    rows, _ = read_text(tmp_path, "".join(lines), STRINGS, "rows.jsonl")
+    assert [row["src"] for row in rows] == ["1", "2", "1"]
 
 
 @pytest.mark.parametrize("large", [f"{2**53}.0", "1e+16", "-1.2345678901234567e+19", "1e+400"])
@@ -415,7 +395,6 @@ US_FORM = {"form": "%m/%d/%Y %I:%M %p"}
 TIMES: list[tuple[list[object] | pa.Array, dict[str, Any], list[str | None]]] = [
     (["2008-02-02 20:00:00"], IN_CHINA, [NOON]),
     (["2008-02-02T12:00:00Z"], IN_CHINA, [NOON]),
-    (["2008-02-02T20:00:00+08:00"], {}, [NOON]),
     (["1201953600"], {}, [NOON]),
     (["1201953600.0"], {}, [NOON]),
     ([1201953600 * 10**9], {"unit": "ns"}, [NOON]),
@@ -431,7 +410,6 @@ TIMES: list[tuple[list[object] | pa.Array, dict[str, Any], list[str | None]]] = 
     (["2008-02-02 20:00 +08:00", "2 Feb 2008 12:00 UT"], IN_JAPAN, [NOON, NOON]),
     (["2/1/2008 1:05 PM", " 02/01/2008 01:05 pm"], US_FORM, ["2008-02-01T13:05"] * 2),
     (["31/12/2026 1:05 PM", "2/30/2026 1:05 PM", "2026-01-31", None], US_FORM, [None] * 4),
-    (["2/1/2008 13:05"], {"form": "%d/%m/%Y %H:%M"}, ["2008-01-02T13:05"]),
     (["Sat Feb 02 20:00:00 +0800 2008"], {"form": "%a %b %d %H:%M:%S %z %Y"}, [NOON]),
     ([20080202, 20080202], {"form": "%Y%m%d"}, ["2008-02-02T00:00"] * 2),
     ([20080202.0, 20080202.0], {"form": "%Y%m%d"}, ["2008-02-02T00:00"] * 2),
@@ -556,13 +534,6 @@ def test_rows_with_long_texts_are_read_as_they_are(tmp_path: Path) -> None:
     assert rows.column_names == ["dst", "src"]
     assert rows["src"].to_pylist() == ["a"] * 10 + texts * 5
     assert rows["dst"].to_pylist() == ["b"] * 10 + ["d", None, "e"] * 5
-
-
-def test_categories_of_polars_are_read() -> None:
-    frame = polars.DataFrame({"src": ["a", "b" * 5000, "a"]}, schema={"src": polars.Categorical})
-    parts = Parquet(io.BytesIO(parquet(frame.to_arrow()))).parts(["src"])
-    table = pa.concat_tables(map(plain_columns, parts))
-    assert table["src"].to_pylist() == ["a", "b" * 5000, "a"]
 
 
 def test_a_compressed_file_around_parquet_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

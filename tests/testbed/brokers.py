@@ -153,17 +153,12 @@ def kafka_listening(
 
     It tells clients to connect there, or to an `advertised` address.
     """
-    port, more, controller = free_ports(3)
-    address = f"127.0.0.1:{more}"
-    plain, control = f"PLAINTEXT://127.0.0.1:{port}", f"CONTROLLER://127.0.0.1:{controller}"
-    listeners = {
-        "controller_quorum_bootstrap_servers": f"127.0.0.1:{controller}",
-        "listeners": f"{plain},{name}://{address},{control}",
-        "advertised_listeners": f"{plain},{name}://{advertised or address},{control}",
-        "listener_security_protocol_map": f"PLAINTEXT:PLAINTEXT,{name}:{protocol},"
-        "CONTROLLER:PLAINTEXT",
-    }
-    with apache_kafka(**listeners, **properties) as running:
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    own = node_properties(properties)
+    own["listeners"] += f",{name}://{address}"
+    own["advertised.listeners"] += f",{name}://{advertised or address}"
+    own["listener.security.protocol.map"] += f",{name}:{protocol}"
+    with apache_kafka(**own) as running:
         yield running, address
 
 
@@ -260,15 +255,15 @@ def free_ports(count: int) -> list[int]:
 
 def node_properties(overrides: dict[str, str]) -> dict[str, str]:
     """The server properties of a single node on loopback; `overrides` with `_` for `.`."""
-    broker, controller = free_ports(2)
+    broker, controller = (f"127.0.0.1:{port}" for port in free_ports(2))
+    listeners = f"PLAINTEXT://{broker},CONTROLLER://{controller}"
     return {
         "process.roles": "broker,controller",
         "node.id": "1",
-        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+        "controller.quorum.bootstrap.servers": controller,
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{broker},"
-        f"CONTROLLER://127.0.0.1:{controller}",
+        "listeners": listeners,
+        "advertised.listeners": listeners,
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "offsets.topic.replication.factor": "1",
         "offsets.topic.num.partitions": "4",

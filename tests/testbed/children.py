@@ -62,7 +62,6 @@ def alive(pid: int) -> bool:
 
 
 def die(*_: object) -> None:
-    """End this process as `kill -9` does."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 

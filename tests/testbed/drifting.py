@@ -45,5 +45,4 @@ def stream(graph: str, count: int, seed: int = 0) -> list[Snapshot]:
 
 
 def outgoing(snapshot: Snapshot, topic: str) -> OutgoingRecord:
-    """A snapshot as a producer sends it."""
     return records.outgoing(topic, encode_snapshot(snapshot))

@@ -10,8 +10,6 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 
 
 class Calls(Handler):
-    """Calls these functions; gives no record up."""
-
     def __init__(
         self,
         handle: Callable[[Sequence[Record]], Iterable[OutgoingRecord]],
@@ -39,8 +37,6 @@ class Calls(Handler):
 
 
 class WhenDone(Watcher):
-    """Calls this function after each committed batch."""
-
     def __init__(self, done: Callable[[BatchDone], object]) -> None:
         self._done = done
 

@@ -65,7 +65,6 @@ def add_to_archive(
 
 
 def make_champion(registry: Store, model: Model) -> str:
-    """Publish and promote a model, and return its version."""
     packed = PackedModel.of(model)
     publish(registry, packed, Lineage("test", NOW, "0"))
     before = current(registry)

@@ -32,7 +32,6 @@ class Score:
     delays: Counter[int] = field(default_factory=Counter)
 
     def add(self, planted: set[Key], found: set[Key]) -> None:
-        """Count one window."""
         self.found.update(kind for kind, _ in planted & found)
         self.missed.update(kind for kind, _ in planted - found)
         self.invented.update(kind for kind, _ in found - planted)

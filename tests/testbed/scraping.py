@@ -27,7 +27,6 @@ def asked(port: int, path: str) -> tuple[int, str]:
 
 
 def scraped(port: int) -> Samples:
-    """All samples by name and labels."""
     families = text_string_to_metric_families(asked(port, "/metrics")[1])
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value

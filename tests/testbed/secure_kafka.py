@@ -87,7 +87,6 @@ class SecureKafka:
         return {f"STREAM_ICD_{name.upper()}": str(value) for name, value in chosen.items()}
 
     def settings(self, user: str = ADMIN, **overrides: Any) -> KafkaSettings:
-        """The same as settings."""
         return self.broker.settings(**_login(self.ca, user, self.passwords) | overrides)
 
     def grant(self, user: str, rights: Iterable[Right]) -> None:

@@ -23,6 +23,7 @@ def window(
     nodes: object = None,
     model: str = "m@1",
     *,
+    graph: str = "g",
     ids: object = None,
     revision: str = "",
 ) -> Communities:
@@ -32,8 +33,8 @@ def window(
     """
     labelled = np.asarray(labels, np.int32)
     return Communities(
-        graph="g",
-        snapshot_id=f"g/{hour}",
+        graph=graph,
+        snapshot_id=f"{graph}/{hour}",
         window=Window(START + hour * HOUR, START + (hour + 1) * HOUR),
         nodes=pa.array(np.arange(len(labelled)) if nodes is None else nodes),
         labels=labelled,
@@ -52,7 +53,6 @@ def window(
 def follow(
     windows: Iterable[Communities], settings: TrackSettings | None = None
 ) -> list[CommunityEvents]:
-    """The events of a tracker, window by window."""
     settings = settings or TrackSettings()
     recent: tuple[CommunityEvents, ...] = ()
     tracked = []

@@ -16,12 +16,7 @@ import pytest
 from stream_icd.core.communities import Labels
 from stream_icd.core.errors import BadInput, BadSettings, BadSnapshot, LimitExceeded
 from stream_icd.core.events import CommunityEvents
-from stream_icd.core.snapshot import (
-    LEAST_WEIGHT,
-    MOST_NODE_BYTES,
-    MOST_WEIGHT,
-    Snapshot,
-)
+from stream_icd.core.snapshot import LEAST_WEIGHT, MOST_NODE_BYTES, MOST_WEIGHT, Snapshot
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.quality.partition import modularity, ncut
 from stream_icd.wire.arrow_stream import write_table
@@ -31,11 +26,14 @@ from tests.wire.samples import DAY, EVERY_MESSAGE, MESSAGES, decoded, made, with
 
 SNAPSHOT = encode_snapshot(made([1], [2]))
 
-# A schema of `src` and `dst` without batches; `src` is of a type that pyarrow has no class for.
+# A row of `src` and `dst`; `src` is of a type that pyarrow has no class for.
 MONTH_INTERVALS = base64.b64decode(
     "/////6gAAAAQAAAAAAAKAAwABgAFAAgACgAAAAABBAAMAAAACAAIAAAABAAIAAAABAAAAAIAAABMAAAABAAAAMz///8A"
     "AAECEAAAABwAAAAEAAAAAAAAAAMAAABkc3QACAAMAAgABwAIAAAAAAAAAUAAAAAQABQACAAGAAcADAAAABAAEAAAAAAA"
-    "AQsQAAAAGAAAAAQAAAAAAAAAAwAAAHNyYwAEAAQABAAAAAAAAAD/////AAAAAA=="
+    "AQsQAAAAGAAAAAQAAAAAAAAAAwAAAHNyYwAEAAQABAAAAAAAAAD/////uAAAABQAAAAAAAAADAAWAAYABQAIAAwADAAA"
+    "AAADBAAYAAAAGAAAAAAAAAAAAAoAGAAMAAQACAAKAAAAXAAAABAAAAABAAAAAAAAAAAAAAAEAAAAAAAAAAAAAAABAAAA"
+    "AAAAAAgAAAAAAAAABAAAAAAAAAAQAAAAAAAAAAAAAAAAAAAAEAAAAAAAAAAIAAAAAAAAAAAAAAACAAAAAQAAAAAAAAAB"
+    "AAAAAAAAAAEAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQAAAAAAAAD/////AAAAAA=="
 )
 
 
@@ -93,39 +91,23 @@ def test_a_type_as_long_as_the_message_is_not_shown_whole(kind: str) -> None:
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize("names", [{}, {b"src": b"dst", b"dst": b"src"}])
-def test_a_type_that_pyarrow_cannot_hold_is_refused(names: dict[bytes, bytes]) -> None:
-    plain = pa.table({"a": pa.array([None], pa.int32()), "b": [1]})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, plain.schema) as writer:
-        writer.write_table(plain)
-    batch = bytes(sink.getvalue())[pa.ipc.read_message(sink.getvalue()).metadata.size + 8 :]
-    schema = MONTH_INTERVALS.removesuffix(b"\xff\xff\xff\xff\0\0\0\0")
-    for old, new in names.items():
-        schema = schema.replace(b"\0" + old, b"\0_" + new)
-    value = schema.replace(b"\0_", b"\0") + batch
+def test_a_type_that_pyarrow_cannot_hold_is_refused() -> None:
     with pytest.raises(BadSnapshot, match="month_interval"):
-        decoded(SNAPSHOT, decode_snapshot, value=value)
+        decoded(SNAPSHOT, decode_snapshot, value=MONTH_INTERVALS)
 
 
 @pytest.mark.parametrize("kind", MESSAGES)
-def test_what_nobody_thought_of_is_bad_input_too(
+def test_what_nobody_thought_of_is_bad_input_too_but_lack_of_memory_is_not(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     message, decode, error = MESSAGES[kind]
-    monkeypatch.setattr("stream_icd.wire.message.EventHeaders.window", _raiser(ZeroDivisionError))
-    with pytest.raises(error, match="cannot be read: ZeroDivisionError") as caught:
-        decoded(message, decode)
+    with monkeypatch.context() as strange:
+        strange.setattr("stream_icd.wire.message.EventHeaders.window", _raiser(ZeroDivisionError))
+        with pytest.raises(error, match="cannot be read: ZeroDivisionError") as caught:
+            decoded(message, decode)
     assert len(str(caught.value)) < 500
-
-
-@pytest.mark.parametrize("lack", [MemoryError, pa.ArrowMemoryError])
-@pytest.mark.parametrize("where", ["open_stream", "read_schema"])
-def test_lack_of_memory_is_never_the_message_s_fault(
-    where: str, lack: type[MemoryError], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pa.ipc, where, _raiser(lack))
-    for message, decode, _ in MESSAGES.values():
+    for lack in (MemoryError, pa.ArrowMemoryError):
+        monkeypatch.setattr(pa.ipc, "open_stream", _raiser(lack))
         with pytest.raises(MemoryError):
             decoded(message, decode)
 
@@ -178,15 +160,13 @@ def test_a_decompression_bomb_is_refused_before_it_is_decompressed(kind: str) ->
 
 
 def test_weights_whose_sums_cannot_be_computed_with_are_refused() -> None:
-    for src, dst, weights, reason in (
-        ([1, 1], [2, 2], [1e308, 1e308], "add up to inf; the limit is 1e\\+150"),
-        ([1, 2], [2, 3], [1e308, 1e308], "add up to inf"),
-        ([1], [2], [1e151], "add up to 1e\\+151"),  # its square is too large
-        ([1], [2], [5e-324], "weight 4.94066e-324; the least is 1e-150"),  # so is its reciprocal
+    for weights, reason in (
+        ([1e308, 1e308], "add up to inf; the limit is 1e\\+150"),
+        ([1e151, 1.0], "add up to 1e\\+151"),  # its square is too large
+        ([5e-324, 1.0], "weight 4.94066e-324; the least is 1e-150"),  # so is its reciprocal
     ):
-        value = write_table(pa.table({"src": src, "dst": dst, "weight": weights}))
         with pytest.raises(BadSnapshot, match=reason):
-            decoded(SNAPSHOT, decode_snapshot, value=value)
+            made([1, 2], [2, 3], weights=weights)
     ends = [1, 1, 2, 4, 4, 5, 3], [2, 3, 3, 5, 6, 6, 4]
     for scale in (LEAST_WEIGHT, 0.1 * MOST_WEIGHT):
         weights = np.full(7, scale)
@@ -207,15 +187,11 @@ def test_limits_come_from_environment_and_file_and_go_to_worker_processes(
     assert (limits.rows, limits.header_bytes) == (30, 20)
     assert limits.decoded_bytes == DEFAULT_LIMITS.decoded_bytes == 1 << 30
     sent = pickle.dumps(limits)
-    for value in ("0", "1.5", "many", ""):
+    for value in ("0", ""):
         monkeypatch.setenv("STREAM_ICD_LIMITS_ROWS", value)
         with pytest.raises(BadSettings, match=r"^limits\.rows: "):
             Limits()
         assert pickle.loads(sent) == limits
-    monkeypatch.delenv("STREAM_ICD_LIMITS_ROWS")
-    file.write_text("[limits]\nbytes = 10\n")
-    with pytest.raises(BadSettings, match="bytes"):
-        Limits()
 
 
 LONGEST, TOO_LONG = "a" * MOST_NODE_BYTES, "é" + "a" * (MOST_NODE_BYTES - 1)
@@ -224,7 +200,7 @@ LONGEST, TOO_LONG = "a" * MOST_NODE_BYTES, "é" + "a" * (MOST_NODE_BYTES - 1)
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
 def test_an_id_of_a_node_has_a_limit_wherever_it_is(kind: pa.DataType) -> None:
     def snapshot_of(node: str) -> Snapshot:
-        return made(pa.array(["b", "c"], kind), pa.array(["c", node], kind))
+        return made(pa.array(["b"], kind), pa.array([node], kind))
 
     message = encode_snapshot(snapshot_of(LONGEST))
     assert decoded(message, decode_snapshot) == snapshot_of(LONGEST)

@@ -1,11 +1,13 @@
-"""Communities, labels and events survive the wire, and broken ones are named."""
+"""All messages but snapshots survive the wire, and broken ones are named."""
 
 from __future__ import annotations
 
 import base64
+import json
 import tracemalloc
 from dataclasses import replace
-from typing import Any
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.core.communities import MOST_IDS, Communities, Labels
-from stream_icd.core.errors import BadCommunities, BadEvents
+from stream_icd.core.errors import (
+    BadAnnouncement,
+    BadCommunities,
+    BadEvents,
+    BadKnown,
+    BadMember,
+    BadMemory,
+    LimitExceeded,
+)
 from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.headers import Headers
+from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import (
     decode_communities,
@@ -26,8 +37,16 @@ from stream_icd.wire.communities import (
 )
 from stream_icd.wire.events import decode_events, encode_events, event_table, is_late
 from stream_icd.wire.message import Message
+from stream_icd.wire.nodes import (
+    MemberRow,
+    decode_known,
+    decode_member,
+    encode_known,
+    encode_member,
+)
+from stream_icd.wire.states import decode_state, encode_state, read_state_key
 from tests.testbed.windows import window
-from tests.wire.samples import DAY, decoded, with_header
+from tests.wire.samples import ANNOUNCEMENT, DAY, EVERY_MESSAGE, STATE, decoded, with_header
 
 
 def table_of(message: Message) -> pa.Table:
@@ -39,7 +58,7 @@ def column(message: Message, name: str, values: pa.Array) -> dict[str, bytes]:
     return {"value": write_table(table.set_column(table.column_names.index(name), name, values))}
 
 
-def header(message: Message, name: str, text: str) -> dict[str, Headers]:
+def header(message: Message, name: str, text: str | None) -> dict[str, Headers]:
     return {"headers": with_header(message.headers, name, text)}
 
 
@@ -65,9 +84,7 @@ def test_communities_are_read_as_they_were_sent(data: st.DataObject) -> None:
     message = encode_communities(sent)
     got = decoded(message, decode_communities)
     assert got.nodes.equals(sent.nodes)
-    assert got.labels.tolist() == labels
     assert got.ids_of_nodes.tolist() == [ids[label] for label in labels]
-    assert got.replaced.tolist() == replaced.tolist()
     for name in ("window", "milliseconds", "detected_at", "n_communities", "bits_saved"):
         assert getattr(got, name) == getattr(sent, name)
     assert encode_communities(got) == message
@@ -88,7 +105,6 @@ def test_values_that_no_message_may_hold_are_refused() -> None:
     ids, integers = pa.array([1, 2]), "labels must be a NumPy array of integers"
     for nodes, labels, reason in (
         ([1, 2], np.zeros(2, np.int32), "nodes are a list; give pyarrow.array"),
-        (ids, [0, 1], integers),
         (ids, np.array([0.5, 1]), integers),
     ):
         with pytest.raises(BadCommunities, match=reason):
@@ -170,7 +186,6 @@ TWICE = "a node is in the table more than once"
         (column(SENT, "community_id", pa.array([7, 3, None])), "community_id is not what"),
         (column(SENT, "community_id", pa.array(["7", "3", "3"])), "has type string"),
         (column(SENT, "probability", pa.array([1, 1.5, 1], pa.float32())), "need one of prob"),
-        (column(SENT, "probability", pa.array([1, None, 1], pa.float32())), "need one of prob"),
         (column(SENT, "probability", pa.nulls(3, pa.float32())), "need probabilities"),
         (column(SENT, "second_id", pa.array([None, 3, 900])), "another one than"),
         (column(SENT, "second_id", pa.array([None, 7, 2**62])), "second_ids each, in -1"),
@@ -179,7 +194,6 @@ TWICE = "a node is in the table more than once"
         (metadata("icd_community_ids", "???"), "icd_community_ids is not base64 of int64"),
         (metadata("icd_community_ids", [4]), "2 communities need one stable id each"),
         (metadata("icd_community_ids", [4, 4]), "there are 1 different ones"),
-        (metadata("icd_community_ids", [4, -1]), "different ones in -1..4"),
         (metadata("icd_community_ids", [4, 10**15 - 1]), "in 0..999999999999998; there are"),
         (metadata("icd_replaced", [4]), "icd_replaced is not base64 of pairs"),
         (metadata("icd_replaced", [4, -2]), "replaced needs ascending ids"),
@@ -206,7 +220,7 @@ def test_broken_communities_say_why(changed: dict[str, Any], reason: str) -> Non
         decoded(SENT, decode_communities, **changed)
 
 
-def tracked(communities: list[int], named: bool = False, late: bool = False) -> CommunityEvents:
+def tracked(communities: list[int], named: bool = False) -> CommunityEvents:
     """Each community twice among the events, and one that is gone."""
     nodes = [f"AS{i:03}" if named else i for i in range(len(communities))]
     merged, split = [], []
@@ -221,10 +235,9 @@ def tracked(communities: list[int], named: bool = False, late: bool = False) -> 
         model="as@1",
         nodes=pa.array(nodes, pa.string() if named else pa.int32()),
         communities=np.array(communities, np.int64),
-        events=() if late else (*merged, *split, CommunityEvent("died", 99, None, 0, 7)),
+        events=(*merged, *split, CommunityEvent("died", 99, None, 0, 7)),
         next_community=100,
         missed=2,
-        late=late,
         model_before="as@0",
     )
 
@@ -251,7 +264,7 @@ def test_a_return_is_a_birth_for_earlier_readers_and_a_late_window_has_no_events
     assert decoded(message, decode_events).events == (back, born)
     members = event_table(tracked([7, 8, 7]))["members"]
     assert members.to_pylist() == [[0, 2], [1], None, None, None]  # once for each
-    late = encode_events(tracked([], late=True))  # an empty table
+    late = encode_events(replace(tracked([]), late=True, events=()))  # an empty table
     got = decoded(late, decode_events)
     assert (got.late, got.events, len(got.nodes)) == (True, (), 0)
     assert is_late(late.headers)
@@ -295,3 +308,123 @@ EVENTS = encode_events(tracked([7, 8, 7]))
 def test_broken_events_say_why(changed: dict[str, Any], reason: str) -> None:
     with pytest.raises(BadEvents, match=reason):
         decoded(EVENTS, decode_events, **changed)
+
+
+NOON = datetime(2026, 1, 1, 12, 30, 0, 5, tzinfo=UTC)
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=16)
+
+
+@given(names, names, names, names, st.binary(min_size=1), st.booleans())
+def test_a_state_is_read_as_it_was_written_under_a_key_of_its_graph_and_group(
+    group: str, graph: str, other_group: str, other_graph: str, value: bytes, is_first: bool
+) -> None:
+    sent = replace(STATE, group=group, graph=graph, value=value, is_first=is_first)
+    message = encode_state(sent)
+    assert decoded(message, decode_state) == sent
+    assert message == encode_state(sent)
+    assert encode_state(sent, by_graph=True).key == graph.encode()
+    assert read_state_key(message.key) == (group, graph)
+    other = encode_state(replace(STATE, group=other_group, graph=other_graph))
+    assert (message.key == other.key) == ((group, graph) == (other_group, other_graph))
+
+
+def test_what_a_state_lacks_or_has_too_much_of_is_named() -> None:
+    for key in (None, b"\xff", b"7", b'["group"]', b'["group", ""]'):
+        with pytest.raises(BadMemory, match="the key|has no key"):
+            read_state_key(key)
+    for graph, reason in (("g" * 2000, "2000 bytes; the limit"), ("g" * 201, "the limit is 200")):
+        with pytest.raises(LimitExceeded, match=reason):
+            read_state_key(encode_state(replace(STATE, graph=graph)).key)
+    message = encode_state(STATE)
+    with pytest.raises(BadMemory, match="icd_model is missing"):
+        decoded(message, decode_state, **header(message, "icd_model", None))
+    with pytest.raises(BadMemory, match="has no value"):
+        decoded(message, decode_state, value=b"")
+
+
+KINDS = get_args(get_type_hints(Announcement)["kind"])
+
+
+def test_what_is_announced_is_what_is_read_and_each_event_has_one_id() -> None:
+    for kind in KINDS:
+        bare = Announcement(kind, "/a/é", "", "retrain", NOON)
+        for sent in (bare, replace(ANNOUNCEMENT, kind=kind)):
+            assert decoded(encode_announcement(sent), decode_announcement) == sent
+    later = ANNOUNCEMENT.at + timedelta(hours=1)
+    assert replace(ANNOUNCEMENT, at=later, reason="sent again").id == ANNOUNCEMENT.id
+    assert replace(ANNOUNCEMENT, generation=8).id != ANNOUNCEMENT.id
+    kept = replace(ANNOUNCEMENT, kind="kept")
+    assert replace(kept, at=later).id != kept.id
+    of_kinds = {replace(ANNOUNCEMENT, kind=kind).id for kind in KINDS}
+    assert len(of_kinds) == len(KINDS) - 1  # promoted and rolled back: one generation
+
+
+def test_later_fields_are_ignored_and_other_announcements_refused() -> None:
+    message = EVERY_MESSAGE["announcement"][0]
+    value = message.value.replace(b'{"kind"', b'{"colour": "red", "kind"')
+    assert decoded(message, decode_announcement, value=value) == ANNOUNCEMENT
+    sold = message.value.replace(b"promoted", b"sold")
+    broken = (None, b"[]", b"{}", b"{", b"\xff", sold, b"[" * 100_000)
+    for other in broken:
+        with pytest.raises(BadAnnouncement):
+            decoded(message, decode_announcement, value=other)
+    with pytest.raises(LimitExceeded, match="at most 1 MiB"):
+        decoded(message, decode_announcement, value=bytes(2**20 + 1))
+
+
+ids = st.integers(-(2**63), 2**64 - 1) | names
+KNOWN, ROW = EVERY_MESSAGE["known"][0], EVERY_MESSAGE["member"][0]
+
+
+@given(names, ids, st.none() | st.floats(0, 1), st.none() | st.text())
+def test_what_is_written_is_read(
+    graph: str, node: int | str, probability: float | None, name: str | None
+) -> None:
+    row = MemberRow(graph, node, 4, NOON, NOON, "g/1", probability, name)
+    assert decoded(encode_member(row, "g/1@m#0"), decode_member) == row
+    known = encode_known(graph, str(node), name or "east", NOON, "noc")
+    assert decoded(known, decode_known) == (graph, str(node), name or "east")
+
+
+def test_times_are_of_utc_numbers_are_texts_and_no_value_takes_a_community_back() -> None:
+    since = NOON.astimezone(timezone(timedelta(hours=2)))
+    message = encode_member(MemberRow("g", 1, 0, since, NOON, "g/1"), "g/1#0")
+    assert json.loads(message.value)["since"] == "2026-01-01T12:30:00.000005Z"
+    known = decoded(KNOWN, decode_known, value=b'{"community": 7, "more": []}')
+    assert known == ("a/b", "7018", "7")
+    assert decoded(KNOWN, decode_known, value=None, headers=()) == ("a/b", "7018", None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"graph": "other"}, "no JSON object of graph 'a/b'"),
+        ({"node": 702}, "but the node 702"),
+        ({"node": True}, "node is True; expected int"),
+        ({"community_id": None}, "community_id is None; expected int"),
+        ({"community_id": -1}, "is not in 0..999999999999998"),
+        ({"probability": 1.5}, "expected a number from 0 to 1"),
+        ({"since": "yesterday"}, "cannot be read"),
+        ({"since": "2026-01-01T00:00:00"}, "needs a time zone"),
+        ({"name": 7}, "name is 7; expected str"),
+    ],
+)
+def test_a_broken_row_says_why(wrong: dict[str, object], reason: str) -> None:
+    with pytest.raises(BadMember, match=reason):
+        decoded(ROW, decode_member, value=json.dumps(json.loads(ROW.value) | wrong).encode())
+
+
+def test_what_breaks_the_contract_is_refused() -> None:
+    no_community = (b"", b"[]", b"{}", b'{"community": ""}', b'{"community": true}')
+    for value in (*no_community, b'{"community": 1.5}', b'"%s"' % (b"x" * (1 << 17))):
+        with pytest.raises(BadKnown):
+            decoded(KNOWN, decode_known, value=value)
+    for key in (b"as733", b"as733/", b"/7", b"\xff/1"):
+        with pytest.raises(BadMember):
+            decoded(ROW, decode_member, key=key)
+        with pytest.raises(BadKnown):
+            decoded(KNOWN, decode_known, key=key)
+    with pytest.raises(LimitExceeded, match="at most 65536"):
+        decoded(ROW, decode_member, value=ROW.value + b" " * 70_000)
+    with pytest.raises(LimitExceeded):
+        decoded(KNOWN, decode_known, key=b"g" * 2000 + b"/7")

@@ -29,11 +29,10 @@ from stream_icd.methods.tracking.rules import MOVED
 from stream_icd.streaming.dead_letters.letters import DeadLetter, dead_letter
 from stream_icd.wire.alerts import decode_alert
 from stream_icd.wire.announcements import Announcement, encode_announcement
-from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import MEMBERSHIP
 from stream_icd.wire.limits import DEFAULT_LIMITS
 from stream_icd.wire.nodes import encode_known
-from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+from stream_icd.wire.snapshots import decode_snapshot
 from tests.wire.samples import (
     ALERT,
     ANNOUNCEMENT,
@@ -43,7 +42,6 @@ from tests.wire.samples import (
     MEMBER,
     MESSAGES,
     decoded,
-    made,
     with_header,
 )
 
@@ -260,17 +258,6 @@ def test_the_asyncapi_document_holds_together() -> None:
         assert operation["channel"] in whole["channels"].values()
     for schema in whole["components"]["schemas"].values():
         jsonschema.Draft7Validator.check_schema(schema)
-
-
-@pytest.mark.parametrize("kind", ["int8", "uint64", "utf8", "large_utf8"])
-def test_ids_of_the_documented_types_are_read(kind: str) -> None:
-    values = [1, 2, 3] if "int" in kind else ["a", "b", "c"]
-    ids = pa.array(values, getattr(pa, kind)())
-    assert f"`{kind}`" in PROSE
-    ring = ids, ids.take(pa.array([1, 2, 0]))
-    snapshot, sent = made(*ring), write_table(pa.table(ring, names=["src", "dst"]))
-    assert decoded(encode_snapshot(snapshot), decode_snapshot, value=sent) == snapshot
-    assert snapshot.nodes.type == (pa.int64() if "int" in kind else pa.string())
 
 
 def test_the_producer_in_the_prose_sends_what_we_read(monkeypatch: pytest.MonkeyPatch) -> None:

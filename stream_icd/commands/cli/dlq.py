@@ -81,15 +81,16 @@ class _ListLetters(_ChosenLetters):
     )
 
     def run(self) -> None:
+        from stream_icd.kafka.connect import connect
         from stream_icd.kafka.port import is_dead_letter_topic
-        from stream_icd.kafka.topics import topic_names
         from stream_icd.streaming.dead_letters.box import BadRecord, DeadLetterBox
         from stream_icd.streaming.dead_letters.letters import parse_places
 
         settings = self.kafka()
         boxes = [parse_places([], self.topic)[0]]
         if self.everywhere:
-            boxes = [name for name in topic_names(settings) if is_dead_letter_topic(name)]
+            with connect(settings).admin() as admin:
+                boxes = list(filter(is_dead_letter_topic, admin.topic_names()))
         records, no_match = list[BadRecord](), None
         for name in boxes:
             choice, box = self.choice(settings, name), DeadLetterBox.read(settings, name)

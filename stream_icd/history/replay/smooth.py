@@ -37,24 +37,20 @@ def smoothing_engine(
 
     `run` makes the engine that works on a graph at a time.
     """
-    return _SmoothedGraphs(run(_Smoothing(redetection.model, redetection.settings)))
+    of_graphs = run(_Smoothing(redetection.model, redetection.settings))
 
-
-@dataclass(frozen=True, slots=True)
-class _SmoothedGraphs:
-    engine: _OfGraphs
-
-    def __call__(
-        self, jobs: Iterable[ReplayJob], first: First = Relay.empty, /
+    def smoothed(
+        jobs: Iterable[ReplayJob], first: First = Relay.empty, /
     ) -> Iterator[tuple[ReplayJob, ReplayOutcome]]:
         chains: dict[str, list[ReplayJob]] = defaultdict(list)
         for job in jobs:
             chains[job.chain].append(job)
-        for graph, outcomes in self.engine(map(tuple, chains.values()), first):
+        for graph, outcomes in of_graphs(map(tuple, chains.values()), first):
             if isinstance(outcomes, Refused):
-                yield from ((job, outcomes) for job in graph)
-            else:
-                yield from zip(graph, outcomes, strict=True)
+                outcomes = (outcomes,) * len(graph)
+            yield from zip(graph, outcomes, strict=True)
+
+    return smoothed
 
 
 @dataclass(frozen=True, slots=True)

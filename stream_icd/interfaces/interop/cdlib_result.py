@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
+from numpy.typing import ArrayLike
 
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadInput, MissingExtra
@@ -41,6 +40,7 @@ def to_cdlib(
     [['a', 'b', 'c'], ['d', 'e']]
     """
     try:
+        import networkx
         from cdlib import NodeClustering
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "cdlib":
@@ -60,8 +60,10 @@ def to_cdlib(
     members = [part.tolist() for part in np.split(named.nodes[by_label], ends[:-1])]
     named_igraph = is_graph_of("igraph", graph) and graph.is_named()  # CDlib asks for names
     is_theirs = named_igraph or is_graph_of("networkx", graph)
-    theirs = graph if is_theirs else _networkx_graph(named.adjacency, named.nodes)
-    return NodeClustering(members, theirs, "stream_icd", dict(parameters or {}), overlap=False)
+    if not is_theirs:
+        unnamed = networkx.from_scipy_sparse_array(named.adjacency)
+        graph = networkx.relabel_nodes(unnamed, dict(enumerate(named.nodes.tolist())))
+    return NodeClustering(members, graph, "stream_icd", dict(parameters or {}), overlap=False)
 
 
 def to_cdlib_stream(windows: Iterable[tuple[Any, Communities | Remembered]]) -> Any:
@@ -112,10 +114,3 @@ def to_cdlib_stream(windows: Iterable[tuple[Any, Communities | Remembered]]) -> 
     if matching:
         temporal.add_matching(matching)
     return temporal
-
-
-def _networkx_graph(adjacency: csr_array, nodes: NDArray[Any]) -> Any:
-    import networkx
-
-    unnamed = networkx.from_scipy_sparse_array(adjacency)
-    return networkx.relabel_nodes(unnamed, dict(enumerate(nodes.tolist())))

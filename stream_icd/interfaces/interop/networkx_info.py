@@ -13,6 +13,22 @@ _MODEL = {
 }
 
 
+_DIFFERENCES = {
+    "louvain_communities": (
+        "Leiden's scheme instead of Louvain's: communities are connected. Directed graphs, "
+        "negative weights, `threshold` and `max_level` are not supported."
+    ),
+    "leiden_communities": (
+        "The metrics are modularity and CPM. Directed graphs, negative weights, `max_level` and "
+        "`theta` are not supported."
+    ),
+    "leiden_partitions": (
+        "Partitions of rising quality, one after each pass over all levels; the last is that of "
+        "`leiden_communities`. Directed graphs, negative weights and `theta` are not supported."
+    ),
+}
+
+
 def get_info() -> dict[str, Any]:
     """Return the `backend_info` of NetworkX: the functions, and how they differ."""
     return {
@@ -21,27 +37,7 @@ def get_info() -> dict[str, Any]:
         "package": "stream_icd",
         "short_summary": "Communities of undirected graphs, compiled.",
         "functions": {
-            "louvain_communities": {
-                "additional_docs": (
-                    "Leiden's scheme instead of Louvain's: communities are connected. Directed "
-                    "graphs, negative weights, `threshold` and `max_level` are not supported."
-                ),
-                "additional_parameters": _MODEL,
-            },
-            "leiden_communities": {
-                "additional_docs": (
-                    "The metrics are modularity and CPM. Directed graphs, negative weights, "
-                    "`max_level` and `theta` are not supported."
-                ),
-                "additional_parameters": _MODEL,
-            },
-            "leiden_partitions": {
-                "additional_docs": (
-                    "Partitions of rising quality, one after each pass over all levels; the last "
-                    "is that of `leiden_communities`. Directed graphs, negative weights and "
-                    "`theta` are not supported."
-                ),
-                "additional_parameters": _MODEL,
-            },
+            function: {"additional_docs": difference, "additional_parameters": _MODEL}
+            for function, difference in _DIFFERENCES.items()
         },
     }

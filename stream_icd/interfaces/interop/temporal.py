@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +20,8 @@ from stream_icd.core.times import snapshot_id
 _SECOND = timedelta(seconds=1)
 
 
-class _Contacts(NamedTuple):
-    """Edges with times, one a row."""
-
-    src: pa.Array
-    dst: pa.Array
-    times: NDArray[np.int64]
-    weights: Floats
+_Contacts = tuple[pa.Array, pa.Array, NDArray[np.int64], Floats]
+"""Ends, times and weights of edges."""
 
 
 def temporal_snapshots(
@@ -60,20 +55,20 @@ def temporal_snapshots(
     """
     if every < 1 or unit < MICROSECOND:
         raise BadSettings(f"every is {every} and unit {unit}: give a window that is not empty")
-    contacts = _contacts(graph)
-    starts = contacts.times // every * every
+    src, dst, times, weights = _contacts(graph)
+    starts = times // every * every
     order = np.argsort(starts, kind="stable")
     bounds = np.flatnonzero(np.diff(starts[order], prepend=starts[order][:1] - 1))
     for at in np.split(order, bounds[1:]) if len(order) else ():
         start = int(starts[at[0]])
         window = Window(EPOCH + start * unit, EPOCH + (start + every) * unit)
         yield snapshot_from_pairs(
-            contacts.src.take(at),
-            contacts.dst.take(at),
+            src.take(at),
+            dst.take(at),
             graph=name,
             id=snapshot_id(name, window),
             window=window,
-            weights=contacts.weights[at],
+            weights=weights[at],
         )
 
 
@@ -103,7 +98,7 @@ def _contacts(graph: Any) -> _Contacts:
     src, dst, when, weights = zip(*edges, strict=True) if edges else ((), (), (), ())
     if wrong := next((time for time in when if time != time // 1), None):
         raise BadInput(f"time {wrong!r} is no whole number: give times in smaller units")
-    return _Contacts(_ids(src), _ids(dst), np.array(when, np.int64), np.array(weights, float))
+    return _ids(src), _ids(dst), np.array(when, np.int64), np.array(weights, float)
 
 
 def _ids(names: Sequence[Any]) -> pa.Array:

@@ -28,11 +28,7 @@ from stream_icd.interfaces.view.feeds.archives import Archives
 from stream_icd.interfaces.view.panels.details import composition
 from stream_icd.interfaces.view.panels.flow import event_list, flow, names_in
 from stream_icd.interfaces.view.panels.life import life
-from stream_icd.interfaces.view.panels.queries import (
-    MOST_COLUMNS,
-    MOST_WINDOWS,
-    Queries,
-)
+from stream_icd.interfaces.view.panels.queries import MOST_COLUMNS, MOST_WINDOWS, Queries
 from stream_icd.interfaces.view.web.page_files import page_files
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.packed import unpacked

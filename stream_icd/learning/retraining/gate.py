@@ -61,10 +61,7 @@ class _Interval(NamedTuple):
 
 
 def _paired_bootstrap(
-    differences: ArrayLike,
-    confidence: float,
-    seed: int = 0,
-    average: Callable[..., Any] = np.mean,
+    differences: ArrayLike, confidence: float, seed: int = 0, average: Callable[..., Any] = np.mean
 ) -> _Interval:
     """The mean of the differences; the true mean is above `low` with this confidence.
 

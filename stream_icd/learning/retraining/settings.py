@@ -59,10 +59,6 @@ class Sizes:
 _BUDGET = Allowance(seconds=1800.0, memory_bytes=4 << 30)
 """For each job of a retraining, unless another is given."""
 
-_MOST_WINDOWS = 1000
-"""How many windows are looked at, unless another number is given: it bounds time and memory, also
-of a long archive."""
-
 _MOST_LOOKED_AT = 10_000
 """Maximum of `most_windows`: what is known of each window is in one small file (`state`)."""
 
@@ -90,7 +86,8 @@ class Retraining:
     sizes: Sizes = field(default_factory=Sizes)
     rules: Rules = field(default_factory=Rules)
     budget: Allowance = _BUDGET
-    most_windows: int = _MOST_WINDOWS  # to look at, the newest ones
+    # To look at, the newest ones: it bounds time and memory, also of a long archive.
+    most_windows: int = 1000
     watch: int = 8  # windows after a swap that must confirm the new champion
     encoder: Recipe = _LEARNED  # says which encoder is learned, and how
     method: MethodChoice = "auto"  # of the detectors that use the models

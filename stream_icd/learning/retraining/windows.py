@@ -36,7 +36,6 @@ from stream_icd.wire.limits import Limits
 Marks = dict[str, datetime]
 """How far each graph has come: the end of a window. Graphs may be of different times."""
 
-
 ArchivedLesson = tuple[ArchivedWindow, ArchivedWindow | None]
 """A window, and its labels if there are any."""
 

@@ -12,7 +12,7 @@ from stream_icd.core.compiled import compiled
 N_KEPT = 4
 """Communities kept per node. Eight took twice as long and gave no better result."""
 
-OVERCONFIDENCE = 3.0
+OVERCONFIDENCE = 3.25
 """Exponent of η in `trusted`; chosen on streams in which 2 to 40 % of the nodes move."""
 
 MOST_TRUST = 0.9

@@ -188,7 +188,8 @@ class _Parser:
         if word.is_(*NUMBERS):
             return self._number(word.text)
         if word.is_("community"):
-            return self._negated_if(self._equals(), self._community())
+            sign = self._sign("compare a community with", "=", "!=")
+            return self._negated_if(sign, self._community())
         if word.is_("node"):
             return self._node()
         if word.is_(*_TEXTS):
@@ -235,9 +236,6 @@ class _Parser:
             return holds != sign.is_("!=")
 
         return test
-
-    def _equals(self) -> _Word:
-        return self._sign("compare a community with", "=", "!=")
 
     def _negated_if(self, sign: _Word, test: _Test) -> _Test:
         return (lambda subject: not test(subject)) if sign.is_("!=") else test

@@ -148,11 +148,11 @@ def _times(path: Path) -> Mapping[datetime, Sequence[_ReadPairs]]:
         return _times_of_parquet(path)
     files: Mapping[str, _OpenFile]
     if path.is_dir():
-        files = {file.name: _opens(file) for file in sorted(path.iterdir())}
+        files = {file.name: partial(file.open, "rb") for file in sorted(path.iterdir())}
     elif _ARCHIVE.search(path.name):
         files = _members(path)
     elif _time_in(path.name) is not None:
-        files = {path.name: _opens(path)}
+        files = {path.name: partial(path.open, "rb")}
     else:
         raise BadSettings(
             f"{path} is neither a directory of files like as19971108.txt, nor such a file (a date "
@@ -177,10 +177,6 @@ def _times(path: Path) -> Mapping[datetime, Sequence[_ReadPairs]]:
             ", ".join(OPENERS),
         )
     return reads
-
-
-def _opens(file: Path) -> _OpenFile:
-    return lambda: file.open("rb")
 
 
 def _members(path: Path) -> Mapping[str, _OpenFile]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import NOBODY, Labels, n_distinct
-from stream_icd.core.communities import checked_n_communities
+from stream_icd.core.communities import ENCODER_STAGES, checked_n_communities
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.find import find_communities, find_memberships
 from stream_icd.methods.bp.known import KNOWN_AND_K, find_with_known
@@ -30,8 +30,6 @@ from stream_icd.methods.icd.row_blocks import Floats32
 from stream_icd.methods.memory.follow import Find
 from stream_icd.methods.model import MethodChoice, Model
 from stream_icd.methods.weighing import Weighing
-
-_STAGES = ("features", "encode", "cluster")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +123,7 @@ def finding(
 
     None: by bp, with which memory works unless it is told otherwise. Method "icd" also starts
     K-means from what was found before, and takes what fits the embedding better. The milliseconds
-    of each of `_STAGES` are added to `spent`.
+    of each stage are added to `spent`.
     """
     check_method(method)
     if model.method_for(method) == "bp":
@@ -147,9 +145,9 @@ def finding(
 
 
 def stage_ms(milliseconds: float, spent: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Return the time of each of `_STAGES`: clustering took what was not spent in the others."""
-    before = {stage: (spent or {}).get(stage, 0.0) for stage in _STAGES[:-1]}
-    return {**before, _STAGES[-1]: milliseconds - sum(before.values())}
+    """Return the time of each stage: clustering took what was not spent in the others."""
+    before = {stage: (spent or {}).get(stage, 0.0) for stage in ENCODER_STAGES}
+    return {**before, "cluster": milliseconds - sum(before.values())}
 
 
 def check_method(method: str) -> None:

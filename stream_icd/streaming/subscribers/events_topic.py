@@ -78,15 +78,13 @@ class EventsTopic:
                 if context_of(record.headers):
                     self._headers[record.key] = record.headers
                 try:
-                    yield self._decoded(record)
+                    if record.value is None:
+                        yield Forgotten(graph_name_of(record.key, self.reader.limits, BadEvents))
+                    else:
+                        yield self.reader.decoded(record, decode_events)
                 except BadInput as error:
                     log = structlog.get_logger()
                     log.warning("not an events message", place=record.place, reason=str(error))
-
-    def _decoded(self, record: Record) -> CommunityEvents | Forgotten:
-        if record.value is None:
-            return Forgotten(graph_name_of(record.key, self.reader.limits, BadEvents))
-        return self.reader.decoded(record, decode_events)
 
     def first_id(self, graph: str) -> int:
         """Return the first stable id above those of all records of a graph that were read."""

@@ -318,19 +318,15 @@ def _superseded(options: _ReadOptions, stop: Stop) -> Callable[[Record], bool]:
     start, topic = options.start, options.topic
     if start is None or start == "latest" or options.revisions == "all":
         return lambda _: False
-    with open_reader(options.settings, topic, start=start, until="end", stop=stop) as records:
-        return _superseded_among(filter(options.want, records))
-
-
-def _superseded_among(records: Iterable[Record]) -> Callable[[Record], bool]:
     seen_results, newest = SeenResults(), dict[object, tuple[int, int]]()
-    for record in records:
-        result = result_of(record)
-        if record.value is None:  # what is published again is new
-            seen_results.forget(record.key)
-        # `is_new` first: `_results` counts repetitions of late windows, too.
-        elif seen_results.is_new(result) and not is_late(record.headers):
-            newest[result.name] = record.partition, record.offset
+    with open_reader(options.settings, topic, start=start, until="end", stop=stop) as records:
+        for record in filter(options.want, records):
+            result = result_of(record)
+            if record.value is None:  # what is published again is new
+                seen_results.forget(record.key)
+            # `is_new` first: `_results` counts repetitions of late windows, too.
+            elif seen_results.is_new(result) and not is_late(record.headers):
+                newest[result.name] = record.partition, record.offset
 
     def is_superseded(record: Record) -> bool:
         partition, offset = newest.get(result_of(record).name, (-1, -1))

@@ -8,9 +8,9 @@ import hmac
 import json
 import threading
 import time
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
@@ -58,12 +58,12 @@ class Deliver(Step):
     group: str
     receivers: Sequence[_Receiver]
     retry_for_s: float
-    _taken: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
         self._outages = {
             receiver.url: Outage(self.retry_for_s, of=receiver.name) for receiver in self.receivers
         }
+        self._taken = deque[tuple[str, str]](maxlen=_MOST_TAKEN)
         # Nobody sets it: when the worker stops, the alert in hand is given back.
         self._never = threading.Event()
 
@@ -90,9 +90,7 @@ class Deliver(Step):
         except (AlertRefused, ReceiverUnavailable) as error:
             return str(error)
         # Also if another receiver fails: then the alert comes again, by `stream-icd dlq retry`.
-        self._taken[alert.id, receiver.url] = None
-        if len(self._taken) > _MOST_TAKEN:
-            self._taken.popitem(last=False)
+        self._taken.append((alert.id, receiver.url))
         return ""
 
 
@@ -210,7 +208,10 @@ class _Receiver:
             "webhook-timestamp": str(now),
         }
         if self.key is not None:
-            headers["webhook-signature"] = _signature(self.key, alert.id, now, body)
+            # As Standard Webhooks demands: HMAC-SHA256 of id, time and body.
+            signed = b"%s.%d.%s" % (alert.id.encode(), now, body)
+            signature = base64.b64encode(hmac.digest(self.key, signed, "sha256")).decode()
+            headers["webhook-signature"] = f"v1,{signature}"
         return headers
 
 
@@ -220,13 +221,3 @@ def _for_slack(alert: Alert) -> bytes:
     for sign, code in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(sign, code)
     return json.dumps({"text": text}).encode()
-
-
-def _signature(key: bytes, id: str, timestamp: int, body: bytes) -> str:
-    """Return the `webhook-signature` of Standard Webhooks: HMAC-SHA256 of id, time and body.
-
-    >>> _signature(b"key", "1", 1700000000, b"{}")
-    'v1,ULybQVA25PABvw5ATQ0lj9DwHZZvheYx3h2nA6VUVUw='
-    """
-    signed = b"%s.%d.%s" % (id.encode(), timestamp, body)
-    return f"v1,{base64.b64encode(hmac.digest(key, signed, 'sha256')).decode()}"

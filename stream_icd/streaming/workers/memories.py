@@ -140,45 +140,6 @@ class _MemoryTopic:
             next_id = far_id(max(n_messages, place_in(record.headers).offset + 1))
         return encode_memory(Memory.forgotten(next_id))
 
-    def forget(self, graph: str) -> None:
-        """Make a graph start anew, in the topic; its community ids are not used again.
-
-        The new state has the place of the last snapshot that the group has read, which may be
-        later than the last remembered one: so it is known which snapshots it is for.
-
-        Raises:
-            BadSettings: the group remembers nothing of the graph; the message names those it does.
-        """
-        states, other_graphs = self.read({}, lambda name, _: name == graph)
-        if graph not in states:
-            remembered = listed(sorted(other_graphs)) or "none: name another --group"
-            raise BadSettings(
-                f"group {self.group} remembers nothing of graph {graph}; it remembers {remembered}"
-                f"{did_you_mean(graph, other_graphs)}"
-            )
-        read = positions(self.settings, SNAPSHOTS, self.group)
-        value = self.value(states[graph], max(read.values(), default=0))
-        with Publisher(self.settings) as publisher:
-            publisher.send(outgoing(self.topic, self._without_past(states[graph], value, read)))
-
-    def _without_past(self, record: Record, value: bytes, read: Mapping[int, int]) -> Message:
-        """Return the state of a graph that starts anew after the snapshots that were `read`."""
-        from stream_icd.methods.memory import encoding
-        from stream_icd.methods.memory.memory import BEFORE_ALL
-
-        last, graph = place_in(record.headers), read_state_key(record.key)[1]
-        offset = max(last.offset, read.get(last.partition, 0) - 1)
-        place = "" if last.partition < 0 else f"{last.partition}@{offset}"
-        try:
-            state = decode_state(record.key, value, Claim.left_out(record.headers))
-        except BadInput:  # the value says which ids are used up, whatever the headers say
-            state = MemoryState(self.group, graph, "lost", BEFORE_ALL, "lost", "", place, value)
-        value = encoding.anew(value)
-        next_id = encoding.next_id_of(value)
-        return encode_state(
-            replace(state, window=BEFORE_ALL, snapshot_place=place, value=value, next_id=next_id)
-        )
-
     def _graph(self, record: Record) -> str | None:
         try:
             group, graph = read_state_key(record.key, self.reader.limits)
@@ -189,6 +150,25 @@ class _MemoryTopic:
 
     def _size(self, state: Record | None) -> int:
         return 0 if state is None else self.reader.size_of(state)
+
+
+def _without_past(record: Record, value: bytes, read: Mapping[int, int]) -> Message:
+    """Return the state of a graph that starts anew after the snapshots that were `read`."""
+    from stream_icd.methods.memory import encoding
+    from stream_icd.methods.memory.memory import BEFORE_ALL
+
+    last, (group, graph) = place_in(record.headers), read_state_key(record.key)
+    offset = max(last.offset, read.get(last.partition, 0) - 1)
+    place = "" if last.partition < 0 else f"{last.partition}@{offset}"
+    try:
+        state = decode_state(record.key, value, Claim.left_out(record.headers))
+    except BadInput:  # the value says which ids are used up, whatever the headers say
+        state = MemoryState(group, graph, "lost", BEFORE_ALL, "lost", "", place, value)
+    value = encoding.anew(value)
+    next_id = encoding.next_id_of(value)
+    return encode_state(
+        replace(state, window=BEFORE_ALL, snapshot_place=place, value=value, next_id=next_id)
+    )
 
 
 def _warn(state: Record, reason: str) -> None:
@@ -252,10 +232,24 @@ class Memories:
     def forget(self, graph: str) -> None:
         """Make a graph start anew, in the topic; its community ids are not used again.
 
+        The new state has the place of the last snapshot that the group has read, which may be
+        later than the last remembered one: so it is known which snapshots it is for.
+
         Raises:
             BadSettings: the group remembers nothing of the graph; the message names those it does.
         """
-        self._topic.forget(graph)
+        topic = self._topic
+        states, other_graphs = topic.read({}, lambda name, _: name == graph)
+        if graph not in states:
+            remembered = listed(sorted(other_graphs)) or "none: name another --group"
+            raise BadSettings(
+                f"group {topic.group} remembers nothing of graph {graph}; it remembers {remembered}"
+                f"{did_you_mean(graph, other_graphs)}"
+            )
+        read = positions(topic.settings, SNAPSHOTS, topic.group)
+        value = topic.value(states[graph], max(read.values(), default=0))
+        with Publisher(topic.settings) as publisher:
+            publisher.send(outgoing(topic.topic, _without_past(states[graph], value, read)))
 
     def assigned(self, partitions: Collection[int]) -> None:
         """Forget the graphs of these partitions, and read them again before they are needed."""

@@ -67,10 +67,6 @@ class ModelSwap:
     _working: bool = False
     _closing: list[threading.Thread] = field(default_factory=list)
 
-    def start(self, model: VersionedModel, place: str, stop: Stop) -> None:
-        """Open processes with the first model, and wait until they are warm, or for `stop`."""
-        self._current = self._opened(model, place, stop)
-
     def start_with_champion(
         self, registry: Store, stop: Stop, on_refusal: _OnRefusal
     ) -> _ChampionFollower:
@@ -87,7 +83,8 @@ class ModelSwap:
         for aliases in champions(registry):
             try:
                 model = open_version(registry, aliases.champion)
-                self.start(model, version_folder(registry, model.version).uri, stop)
+                place = version_folder(registry, model.version).uri
+                self._current = self._opened(model, place, stop)
                 return _ChampionFollower(registry, self, stop, on_refusal)
             except Exception as error:
                 if not _is_the_models_fault(error):
@@ -218,7 +215,7 @@ class ModelSwap:
         return old
 
     def _at_work(self) -> _AtWork:
-        assert self._current is not None, "call start first"
+        assert self._current is not None, "call begin first"
         return self._current
 
     def _pools(self) -> list[Pool]:

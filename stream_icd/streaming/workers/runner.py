@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from stream_icd.core.communities import STAGES
 from stream_icd.core.errors import CrashedWorker, LimitExceeded, RecordTooLarge
 from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER, BatchDone, Handler
 from stream_icd.kafka.messages.claims import ClaimCheck
@@ -274,8 +275,7 @@ def _stages(outcome: Outcome) -> dict[str, float]:
     milliseconds = outcome.facts.get("ms") if isinstance(outcome, Processed) else None
     if not isinstance(milliseconds, Mapping):
         return {}
-    order = ("decode", "features", "encode", "cluster")
-    return {stage: milliseconds[stage] for stage in order if milliseconds.get(stage)}
+    return {stage: milliseconds[stage] for stage in STAGES if milliseconds.get(stage)}
 
 
 def _detected(outcome: Outcome, stages: Mapping[str, float]) -> tuple[int, int] | None:

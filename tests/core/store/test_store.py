@@ -143,9 +143,7 @@ def create_on_s3(monkeypatch: pytest.MonkeyPatch, *answers: Exception | None) ->
     return store.create("key", pa.py_buffer(b"x")), len(answers) - len(to_come)
 
 
-def test_a_conditional_put_that_meets_another_one_is_repeated(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_put_that_meets_another_one_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert create_on_s3(monkeypatch, refused(409), None) == (True, 2)
     assert create_on_s3(monkeypatch, refused(409), refused(412)) == (False, 2)
     for answers, why in (
@@ -157,9 +155,7 @@ def test_a_conditional_put_that_meets_another_one_is_repeated(
             create_on_s3(monkeypatch, *answers)
 
 
-def test_it_appears_when_the_block_ends_and_replaces_what_was_there_unless_it_fails(
-    tmp_path: Path,
-) -> None:
+def test_a_file_is_whole_or_what_was_there_before_stays(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "file"
     for text in ("first", "second"):
         with whole_file(path) as aside:
@@ -179,7 +175,7 @@ def test_it_appears_when_the_block_ends_and_replaces_what_was_there_unless_it_fa
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_folder_or_a_device_is_not_replaced_and_the_error_names_it(
+def test_a_folder_or_a_device_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -45,13 +45,11 @@ def make_snapshot(i: int, graph: str = "past") -> Snapshot:
 
 @pytest.fixture(scope="session")
 def redetection(model_folder: Path) -> Redetection:
-    """What each engine does."""
     return Redetection(open_model(str(model_folder)), DetectSettings(threads=1, seed=7))
 
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Store:
-    """An archive of `N_SNAPSHOTS` snapshots."""
     return filled(open_store(str(tmp_path / "history")))
 
 

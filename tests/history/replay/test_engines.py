@@ -61,7 +61,6 @@ Make = Callable[[Redetection], Engine[ReplayJob, ReplayOutcome]]
 
 @pytest.fixture
 def make_engine(name: str, request: pytest.FixtureRequest, model_folder: Path) -> Make:
-    """How to make the engine of this name."""
     if name == "pool":
         return lambda redetection: in_processes(redetection, str(model_folder), 2)
     if name == "ray":
@@ -75,7 +74,6 @@ def jobs(archive: Store) -> list[ReplayJob]:
 
 
 def found_in(outcomes: Iterable[tuple[ReplayJob, ReplayOutcome]]) -> list[str]:
-    """Fingerprints of what was found."""
     return [fingerprint(outcome) for _, outcome in outcomes if isinstance(outcome, Message)]
 
 
@@ -176,19 +174,14 @@ def fake_ray(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
     return ray
 
 
-@pytest.mark.parametrize(
-    ("raised", "error", "reason"),
-    [
+def test_a_cluster_that_cannot_be_used_is_said(fake_ray: MagicMock) -> None:
+    for raised, error, reason in (
         (ConnectionError("nobody"), WorkersLost, "no Ray cluster answers at auto: nobody"),
         (ValueError("no address"), BadSettings, "cannot use Ray at auto: no address"),
-    ],
-)
-def test_a_cluster_that_cannot_be_used_is_said(
-    fake_ray: MagicMock, raised: Exception, error: type[Exception], reason: str
-) -> None:
-    fake_ray.init.side_effect = raised
-    with pytest.raises(error, match=reason), _connected("auto", 1):
-        pass
+    ):
+        fake_ray.init.side_effect = raised
+        with pytest.raises(error, match=reason), _connected("auto", 1):
+            pass
 
 
 @pytest.mark.usefixtures("fake_ray")

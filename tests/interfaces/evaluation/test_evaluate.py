@@ -1,63 +1,63 @@
-"""`stream-icd evaluate`: methods on the windows of an archive, labelled or not."""
+"""Methods on the windows of an archive, labelled or not; however one ends, it has an outcome."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.csv
 import pytest
+from scipy.sparse import csr_array
+from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.snapshot import Window, snapshot_from_pairs
 from stream_icd.core.store.store import open_store
-from stream_icd.history.archive import Archive
-from stream_icd.interfaces.evaluation.evaluate import Evaluation, WindowResult
+from stream_icd.interfaces.evaluation.evaluate import Evaluation, WindowResult, measure
 from stream_icd.interfaces.evaluation.limits import MethodProcess, MethodRun
-from stream_icd.interfaces.evaluation.method import OWN
+from stream_icd.interfaces.evaluation.method import OWN, Task, chosen, methods_in
+from stream_icd.interfaces.evaluation.methods.others import search_resolution
 from stream_icd.interfaces.evaluation.page import _COLUMNS, EvaluationFiles, table_of
 from stream_icd.learning.training.yardstick import compared_with_default
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.quality.partition import ncut
+from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.execution.budget import Allowance
-from stream_icd.wire.communities import encode_labels
-from stream_icd.wire.snapshots import encode_snapshot
+from tests.interfaces.evaluation.unruly.methods import COMPILATION_S
 from tests.run_here import run_here
-from tests.testbed.lessons import GRAPH, small_windows
+from tests.testbed.lessons import GRAPH, NOW, add_to_archive, small_windows
 
 WINDOWS = small_windows(5, p_in=0.9)
 N_PAST, N_NEWEST = 2, 3
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
 UNRULY = "tests.interfaces.evaluation.unruly"
+"""A package with methods that end in every way."""
 LIMITS = Allowance(seconds=600, memory_bytes=8 << 30)
 
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Five windows; the first three and the last are labelled. K is not known."""
+    """Five windows; all but the fourth are labelled."""
     folder = str(tmp_path_factory.mktemp("archive"))
-    archive = Archive(open_store(folder))
-    for number, (snapshot, labels) in enumerate(WINDOWS):
-        archive.add("snapshots", encode_snapshot(replace(snapshot, n_communities=None)))
-        if number != 3:
-            archive.add("labels", encode_labels(labels))
+    add_to_archive(folder, WINDOWS[:3] + WINDOWS[4:], labels=True)
+    add_to_archive(folder, WINDOWS[3:4])
     return folder
 
 
-def opened(archive: str, n_windows: int, n_past: int, **options: Any) -> Evaluation:
-    evaluation = Evaluation.open(open_store(archive), None, n_windows, n_past, NOW, LIMITS)
-    return replace(evaluation, **options)
+def opened(archive: str, n_windows: int, n_past: int, graph: str | None = None) -> Evaluation:
+    return Evaluation.open(open_store(archive), graph, n_windows, n_past, NOW, LIMITS)
 
 
 @pytest.fixture(scope="module")
 def results(archive: str) -> list[WindowResult]:
-    evaluation = opened(archive, N_NEWEST, N_PAST, packages=(OWN, UNRULY))
+    evaluation = replace(opened(archive, N_NEWEST, N_PAST), packages=(OWN, UNRULY))
     assert evaluation.graph == GRAPH
     assert [graph.labels is not None for graph in evaluation.past()] == [True, True]
     learned = evaluation.learn(["bp", "halves", "fails"])
@@ -108,12 +108,11 @@ def test_the_page_shows_progress_and_why_a_method_has_no_numbers(
 
 
 def test_labels_that_contradict_the_edges_are_said(tmp_path: Path) -> None:
-    snapshot, labels = WINDOWS[0]
-    archive = Archive(open_store(str(tmp_path / "archive")))
-    archive.add("snapshots", encode_snapshot(snapshot))
-    archive.add("labels", encode_labels(replace(labels, labels=np.zeros_like(labels.labels))))
+    (snapshot, labels), folder = WINDOWS[0], str(tmp_path / "archive")
+    all_one = replace(labels, labels=np.zeros_like(labels.labels))
+    add_to_archive(folder, [(snapshot, all_one)], labels=True)
     options = ("--methods", "bp", "--out", str(tmp_path / "page.html"))
-    done = run_here("evaluate", "--history", str(tmp_path / "archive"), *options)
+    done = run_here("evaluate", "--history", folder, *options)
     assert "the labels contradict the edges, so they are not used" in done.stdout
 
 
@@ -245,20 +244,16 @@ def test_the_command_says_what_was_learned_from_how_many_windows(
 
 
 def _archived_stream(folder: Path, n_windows: int) -> str:
+    """120 nodes in the same four communities in every window, which has few edges."""
     rng = np.random.default_rng(3)
-    for number in range(n_windows):
-        window = encode_snapshot(_sparse_window(rng, number))
-        Archive(open_store(str(folder))).add("snapshots", window)
-    return str(folder)
-
-
-def _sparse_window(rng: np.random.Generator, number: int) -> Snapshot:
-    """120 nodes in the same 4 communities in every window, a minute each."""
     src, dst = np.triu_indices(120, 1)
-    drawn = rng.random(len(src)) < np.where(src % 4 == dst % 4, 0.2, 0.05)
-    start = datetime(2026, 1, 1, tzinfo=UTC) + number * timedelta(minutes=1)
-    window = Window(start, start + timedelta(minutes=1))
-    return snapshot_from_pairs(src[drawn], dst[drawn], graph=GRAPH, id=f"{number}", window=window)
+    for snapshot, labels in small_windows(n_windows):
+        drawn = rng.random(len(src)) < np.where(src % 4 == dst % 4, 0.2, 0.05)
+        sparse = snapshot_from_pairs(
+            src[drawn], dst[drawn], graph=GRAPH, id=snapshot.id, window=snapshot.window
+        )
+        add_to_archive(str(folder), [(sparse, labels)])
+    return str(folder)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +266,6 @@ def _sparse_window(rng: np.random.Generator, number: int) -> Snapshot:
         (("--memory-gb", "0"), "above 0"),
         (("--out", "rows", "--csv", "./rows"), "give --out, --csv and --picture different files"),
         (("--memory-gb", "nan"), "--memory-gb"),
-        (("--memory-gb", "inf"), "--memory-gb"),
     ],
 )
 def test_wrong_options_are_refused(archive: str, options: tuple[str, ...], said: str) -> None:
@@ -281,18 +275,99 @@ def test_wrong_options_are_refused(archive: str, options: tuple[str, ...], said:
 
 
 def test_one_of_several_graphs_must_be_named(tmp_path: Path) -> None:
-    store = open_store(str(tmp_path))
-    for name, (snapshot, _) in zip(("a", "b"), WINDOWS, strict=False):
-        Archive(store).add("snapshots", encode_snapshot(replace(snapshot, graph=name)))
+    place, (snapshot, labels) = str(tmp_path), WINDOWS[0]
+    add_to_archive(place, ((replace(snapshot, graph=graph), labels) for graph in "ab"))
     with pytest.raises(BadSettings, match="holds several graphs: give --graph, of a, b"):
-        opened(store.place, 5, 0)
-    assert len(Evaluation.open(store, "b", 5, 0, NOW, LIMITS)) == 1
+        opened(place, 5, 0)
+    assert len(opened(place, 5, 0, graph="b")) == 1
 
 
 def test_windows_that_overlap_the_evaluated_ones_teach_nothing(tmp_path: Path) -> None:
-    for snapshot, _ in small_windows(9):
+    for snapshot, labels in small_windows(9):
         start = snapshot.window.start
         three = replace(snapshot, window=Window(start, start + timedelta(minutes=3)))
-        Archive(open_store(str(tmp_path))).add("snapshots", encode_snapshot(three))
+        add_to_archive(str(tmp_path), [(three, labels)])
     evaluation = opened(str(tmp_path), 4, 9)
     assert (len(evaluation.before), len(evaluation)) == (3, 4)
+
+
+def clique(n_nodes: int) -> Task:
+    return Task(csr_array(np.ones((n_nodes, n_nodes)) - np.eye(n_nodes)))
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[MethodProcess]:
+    process = MethodProcess((UNRULY,), Allowance(seconds=1, memory_bytes=200_000_000))
+    yield process
+    process.end()
+
+
+def test_a_result_has_its_labels_numbered_and_its_time_measured(process: MethodProcess) -> None:
+    outcome = process.find("halves", clique(6))
+    assert outcome.status == "ok"
+    assert outcome.labels.tolist() == [0, 0, 0, 1, 1, 1]
+    assert 0 < outcome.stages["halve"] <= outcome.seconds
+    for n_nodes in (6, 9):  # 9 nodes compile what 6 did not
+        assert process.find("compiles", clique(n_nodes)).seconds < COMPILATION_S
+    past = [LabelledGraph(clique(6).adjacency)]
+    learned = [process.learn(name, past, seed=5) for name in ("halves", "fails")]
+    assert [one.learned for one in learned] == [(1, 5), None]
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "detail"),
+    [
+        ("absent", "missing", "needs no_such_library: pip install it"),
+        ("fails", "error", "ZeroDivisionError: no halves of 6"),
+        ("needs-k", "error", "BadSettings: needs the number of communities"),
+        ("too_few", "error", "TypeError: labels are int32 of shape (1,), not (6,)"),
+        ("crashes", "crash", "its process ended with exit status -9"),
+        ("spins", "limit", "took more than 1 s of processor time"),
+        ("swells", "limit", "took more than 200 MB of memory"),
+    ],
+)
+def test_a_run_without_a_result_says_why(
+    process: MethodProcess, name: str, status: str, detail: str
+) -> None:
+    outcome = process.find(name, clique(6))
+    assert (outcome.status, outcome.detail) == (status, detail)
+    assert outcome.labels is None
+
+
+def test_measures_agree_with_their_definitions_where_the_truth_is_known() -> None:
+    planted = generate_gn(np.random.default_rng(3), 90, 3, 0.5, 0.05)
+    graph, truth = planted.adjacency(), planted.communities
+    found = np.roll(truth, 5)
+    measures = measure(graph, found, truth)
+    assert (measures.n_communities, measures.ncut) == (3, ncut(graph, found))
+    assert measures.ami == pytest.approx(adjusted_mutual_info_score(truth, found), abs=1e-12)
+    assert measures.ari == adjusted_rand_score(truth, found)
+    perfect = measure(graph, truth, truth)
+    assert (perfect.nmi, perfect.ac, perfect.ami, perfect.ari) == pytest.approx((1, 1, 1, 1))
+    partly = np.where(np.arange(90) % 2 == 0, truth, -1).astype(np.int32)
+    assert measure(graph, np.where(partly < 0, 7, truth), partly).nmi == pytest.approx(1)
+    unknown = measure(graph, truth, np.full(90, -1, np.int32))
+    assert unknown == measure(graph, truth)
+    assert unknown.nmi is None
+
+
+def test_methods_are_chosen_by_name() -> None:
+    methods = methods_in(OWN)
+    assert list(chosen(["leiden", "bp"], methods)) == ["leiden", "bp"]
+    with pytest.raises(BadSettings, match="no method 'lieden'; did you mean leiden"):
+        chosen(["lieden"], methods)
+    with pytest.raises(BadSettings, match="no method is named: choose from bp"):
+        chosen([], methods)
+    with pytest.raises(BadSettings, match="second method"):
+        methods_in(OWN, OWN)
+
+
+@pytest.mark.parametrize("k", [1, 7, 40, 900])
+def test_the_resolution_that_gives_k_is_found(k: int) -> None:
+    labels, _ = search_resolution(lambda at: np.arange(max(1, round(13 * at)), dtype=np.int32), k)
+    assert len(labels) == k
+
+
+def test_leiden_leaves_nodes_without_edges_alone() -> None:
+    pytest.importorskip("graspologic_native", reason="pip install 'stream-icd[evaluate]'")
+    assert methods_in(OWN)["leiden"].find(Task(csr_array((3, 3)))).tolist() == [0, 1, 2]

@@ -9,26 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from matplotlib import image
 
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import AllSeries, News, PageBudget
-from stream_icd.interfaces.view.data.series import SeenWindow
-from stream_icd.interfaces.view.feeds.sources import NoGraph
 from stream_icd.interfaces.view.panels.queries import _MOST_LISTED
 from stream_icd.interfaces.view.report import Report
 from stream_icd.interfaces.view.web.app import View
-from stream_icd.methods.names.attributes import attributes_of
-from stream_icd.methods.names.names import Naming
 from stream_icd.wire.announcements import Announcement
 from tests.interfaces.view.test_panels import of_levels
 from tests.interfaces.view.windows import (
@@ -39,9 +32,9 @@ from tests.interfaces.view.windows import (
     drifting,
     letter,
     name,
+    named,
     page_of,
     queries,
-    renamed,
     seen,
     serving,
 )
@@ -168,9 +161,7 @@ def six() -> Iterator[str]:
 
 def publish(view: View, hour: int, labels: object, origin: str = ORIGIN) -> None:
     """A window arrives while the page is open."""
-    news = view.queries.seen.add(window(hour, labels), origin)
-    assert news is not None
-    view.publish(news)
+    view.publish(view.queries.seen.add(window(hour, labels), origin))
 
 
 def test_the_page_shows_what_was_seen_and_keeps_up_with_twenty_windows_a_second(
@@ -223,8 +214,8 @@ def test_the_life_shows_lines_times_and_what_happened_between_windows(opened: Op
     everything = AllSeries()
     for hour, bits in ((0, 0.4), (1, -3.5), (2, 2.25), (4, 0.5)):
         quality = {"predicted_bits": bits, "modularity": -0.5 * hour, "bits_saved": -bits}
-        found = window(hour, HALVES, model="m@2" if hour == 4 else "m@1")
-        everything.add(replace(found, horizon=hour + 1.5, **quality), ORIGIN)
+        model, horizon = "m@2" if hour == 4 else "m@1", hour + 1.5
+        seen([HALVES], model=model, first=hour, to=everything, horizon=horizon, **quality)
     at = START + HOUR
     everything.announce(Announcement("promoted", "models", "better", "retrain", at, "m@2"))
     everything.announce(Announcement("kept", "models", "no drift", "retrain", START, "m@1"))
@@ -293,9 +284,8 @@ def test_on_a_phone_long_names_are_broken_words_are_not_and_no_two_times_overlap
 ) -> None:
     phone = {"width": 360, "height": 700}
     attribute, value = "a" * 100, "v" * 100
-    values = attributes_of(pa.array(range(60)), {attribute: [value] * 30 + ["x"] * 30})
-    named = AllSeries(naming=Naming({None: values}))
-    tab = opened(seen([np.repeat([0, 1], 30)], to=named), viewport=phone)
+    everything = named([value] * 30 + ["x"] * 30, attribute)
+    tab = opened(seen([np.repeat([0, 1], 30)], to=everything), viewport=phone)
     tab.locator("svg.flow .label").first.click()
     sync_api.expect(tab.locator("#details")).to_be_in_viewport()
     tab.wait_for_selector(".composition td.over")
@@ -343,10 +333,7 @@ def test_the_page_says_which_windows_it_shows_and_which_it_no_longer_has(opened:
 
 
 def test_a_click_and_a_search_select_and_a_copied_link_opens_the_same(opened: Opened) -> None:
-    everything = AllSeries()
-    for hour, labels in enumerate(drifting(6)):
-        everything.add(replace(window(hour, labels), horizon=2.5, predicted_bits=0.1), ORIGIN)
-    _, address = opened.served(everything)
+    _, address = opened.served(seen(6, horizon=2.5, predicted_bits=0.1))
     tab = opened(address, permissions=["clipboard-read", "clipboard-write"])
     for explained in ("horizon", "evidence", "lag"):
         number_shown = tab.locator(f"#numbers div:has([data-number={explained}])")
@@ -394,7 +381,7 @@ def test_where_a_label_stands_is_its_band_and_none_lies_on_another(opened: Opene
         labels = np.repeat(np.arange(len(sizes)), sizes)
         moved = rng.integers(0, len(labels), 3)
         labels[moved] = rng.integers(5, 8, 3)
-        everything.add(window(hour, labels, np.arange(len(labels))), ORIGIN)
+        seen([labels], first=hour, to=everything)
     tab = opened(everything, viewport={"width": 1400, "height": 800})
     tab.wait_for_selector("svg.flow .label")
     labels = tab.evaluate(LABELS)
@@ -416,7 +403,7 @@ def test_names_of_the_window_that_is_shown_are_found_and_are_text(opened: Opened
         first = "early" if hour == 0 else "late"
         names = [HOSTILE, " a\nb", first, *(f"node {n}" for n in range(57))]
         for model in ("a@1", "b\nb@1"):
-            everything.add(renamed(window(hour, labels, names, model), HOSTILE), ORIGIN)
+            everything.add(window(hour, labels, names, model, graph=HOSTILE), ORIGIN)
     tab = opened(everything, f"?at={at(0)}")
     tab.wait_for_selector("svg.flow")
     node, names = tab.locator("#node"), "#names option{}".format
@@ -523,13 +510,8 @@ def test_keys_move_through_views_and_windows(opened: Opened, six: str) -> None:
     for view in ("Flow", "Map", "Life", "Events", "Compare"):
         tab.keyboard.press("Tab")
         assert tab.evaluate("document.activeElement.textContent") == view
-    for key, shows in (
-        ("2", "#map .plot[data-discs='4'] canvas"),
-        ("3", "#life .plot[data-windows='6']:not([data-lines*=horizon]) canvas"),
-        ("4", "#event-table tbody tr"),
-    ):
-        tab.locator("body").press(key)
-        tab.wait_for_selector(shows)
+    tab.locator("body").press("3")
+    tab.wait_for_selector("#life .plot[data-windows='6']:not([data-lines*=horizon]) canvas")
     assert tab.locator("[data-number=horizon]").count() == 0
 
 
@@ -736,17 +718,8 @@ def test_an_error_stays_as_long_as_what_was_asked(tab: Any, six: str) -> None:
     sync_api.expect(trouble).to_have_text("open the address")
 
 
-class OnlyNewest(Cliques):
-    """The graph of window 5 is there, and no other."""
-
-    def read(self, one: SeenWindow) -> Snapshot:
-        if one.number < 5:
-            raise NoGraph("the topic no longer holds the snapshot")
-        return super().read(one)
-
-
 def test_what_cannot_be_answered_is_not_what_was_answered_before(tab: Any) -> None:
-    with page_of(seen(6), snapshots=OnlyNewest()) as (_, address):
+    with page_of(seen(6), snapshots=Cliques(kept_from=5)) as (_, address):
         tab.goto(f"{address}?node=7&community=0")
         wait_until(lambda: tab.locator("#slider").input_value() == "5")
         tab.wait_for_selector("#why")
@@ -865,8 +838,7 @@ def test_whoever_opens_a_link_later_sees_the_same_window_in_the_same_colours(
 
 
 def test_names_colour_communities_and_a_node_is_explained_in_words(opened: Opened) -> None:
-    classes = attributes_of(pa.array(range(60)), {"class": np.repeat(["PC", "MP"], 30)})
-    everything = AllSeries(naming=Naming({"g": classes}))
+    everything = named(["PC"] * 30 + ["MP"] * 30, graph="g")
     seen([np.repeat([0, 1], 30)] * 3, to=everything)
     seen([np.repeat([0, 1, 2], 20)] * 3, "no classes", to=everything)
     tab = opened(everything, "?graph=g&community=1&node=45")
@@ -895,8 +867,7 @@ def test_a_value_has_one_colour_and_the_rest_is_grey_and_counted(opened: Opened)
     """Twelve classes, of which nine have a colour; node 1 is of another than its community."""
     classes = [f"class {n // 5:02}" for n in range(60)]
     classes[1] = "class 11"
-    naming = Naming({"g": attributes_of(pa.array(range(60)), {"class": classes})})
-    everything = seen([np.arange(60) // 5] * 3, to=AllSeries(naming=naming))
+    everything = seen([np.arange(60) // 5] * 3, to=named(classes, graph="g"))
     seen([np.arange(60) // 5] * 3, "school", to=everything)
     _, address = opened.served(everything)
     tab = opened(address, "?graph=g&by=class&view=map&all=1")
@@ -997,9 +968,8 @@ SAVED = {
 
 
 def test_the_picture_that_is_shown_is_saved_with_its_labels(opened: Opened) -> None:
-    classes = ["PC" if node % 4 < 2 else "MP" for node in range(60)]
-    naming = Naming({"g": attributes_of(pa.array(range(60)), {"class": classes})})
-    everything = seen(4, origin="two", to=seen(4, to=AllSeries(naming=naming)))
+    classes = ["PC", "PC", "MP", "MP"] * 15
+    everything = seen(4, origin="two", to=seen(4, to=named(classes, graph="g")))
     _, address = opened.served(everything)
     tab = opened(address, color_scheme="dark")
     for view, label in SAVED.items():

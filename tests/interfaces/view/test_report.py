@@ -28,19 +28,17 @@ from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.pictures import pictures_of
 from stream_icd.interfaces.view.report import Report
 from stream_icd.interfaces.view.web.page_files import page_files
-from stream_icd.methods.names.attributes import attributes_of
-from stream_icd.methods.names.names import Naming
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.interfaces.view.windows import (
+    NOWHERE,
     ORIGIN,
     Cliques,
-    Nowhere,
     Placed,
     drifting,
     name,
+    named,
     queries,
-    renamed,
     seen,
 )
 from tests.testbed.windows import window
@@ -105,8 +103,7 @@ def test_a_report_asks_for_nothing_and_names_in_it_stay_data(written: Written) -
 
 
 def test_a_report_holds_what_the_page_asks_for(written: Written) -> None:
-    classes = attributes_of(pa.array(range(60)), {"class": ["PC", "MP", "2BIO"] * 20})
-    everything = seen([np.arange(60) % 3] * 3, to=AllSeries(naming=Naming({None: classes})))
+    everything = seen([np.arange(60) % 3] * 3, to=named(["PC", "MP", "2BIO"] * 20))
     answers, asked = written(everything, snapshots=Placed()).kept, queries(everything, Placed())
     assert answers["life"] == json.loads(json.dumps(asked.life({})))
     assert answers["flow"]["columns"] == json.loads(json.dumps(asked.flow({})["columns"]))
@@ -117,7 +114,7 @@ def test_a_report_holds_what_the_page_asks_for(written: Written) -> None:
     source = page_files()["source.js"].content.decode() + page_files()["main.js"].content.decode()
     questions = set(re.findall(r'(?:ask|question)\("(\w+)"', source))
     assert questions <= {*answers, "node"}
-    without = written(seen(3), snapshots=Nowhere()).kept
+    without = written(seen(3), snapshots=NOWHERE).kept
     assert without["members"] is without["places"] is None
     assert "no longer holds" in without["map"]["trouble"]
 
@@ -142,9 +139,8 @@ def archive(disk: Store) -> Store:
     for hour, labels in enumerate(drifting(4)):
         communities = window(hour, labels)
         to.add("communities", encode_communities(communities))
-        news = everything.add(communities, ORIGIN)
-        assert news is not None
-        to.add("snapshots", encode_snapshot(Cliques().read(news.window)))
+        seen_window = everything.add(communities, ORIGIN).window
+        to.add("snapshots", encode_snapshot(Cliques().read(seen_window)))
     return disk
 
 
@@ -201,12 +197,11 @@ def test_pictures_are_xml_whatever_the_names_and_show_places(tmp_path: Path) -> 
 def drawn(everything: AllSeries, n: int = 99, **options: Any) -> dict[str, Figure]:
     """The pictures of the first n windows."""
     asked = queries(everything)
-    return pictures_of(everything.windows(name(), 99)[:n], asked.map(name()._asdict()), **options)
+    return pictures_of(everything.windows(name(), 99)[:n], asked.map({}), **options)
 
 
 def test_pictures_have_names_times_in_the_chosen_zone_and_marks_of_another_model() -> None:
-    classes = attributes_of(pa.array(range(60)), {"class": ["PC"] * 30 + ["MP"] * 30})
-    everything, halves = AllSeries(naming=Naming({None: classes})), np.repeat([0, 1], 30)
+    everything, halves = named(["PC"] * 30 + ["MP"] * 30), np.repeat([0, 1], 30)
     for first, n, model in ((0, 15, "gn@1"), (17, 25, "$re_trained@1")):
         seen([halves] * n, model=model, first=first, to=everything)
     pictures = drawn(everything, zone=ZoneInfo("Europe/Paris"))
@@ -227,7 +222,7 @@ def test_pictures_have_names_times_in_the_chosen_zone_and_marks_of_another_model
 def test_what_is_not_in_the_archive_or_not_chosen_is_said(archive: Store, tmp_path: Path) -> None:
     with pytest.raises(SourceNotFound):
         Report.read(open_store(str(tmp_path / "nothing")))
-    other = renamed(window(0, [0, 1]), "other\x1b")
+    other = window(0, [0, 1], graph="other\x1b")
     Archive(archive).add("communities", encode_communities(other))
     assert Report.read(archive, Selection(graph="g")).name.graph == "g"
     for graph, model, says in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import logging
 import re
@@ -20,13 +21,12 @@ from stream_icd.core.errors import StoreUnreachable
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.series import SeenWindow
 from stream_icd.interfaces.view.panels.queries import Parameters, Queries, _Answer
-from stream_icd.interfaces.view.web.app import _QUESTIONS, View
+from stream_icd.interfaces.view.web.app import _MOST_NEWS, _MOST_TABS, _QUESTIONS, View, _FanOut
 from stream_icd.interfaces.view.web.page_files import page_files
 from stream_icd.interfaces.view.web.serve import Access, PageServer
 from tests.interfaces.view.windows import Placed, get, name, page_of, queries, seen
 from tests.testbed.brokers import wait_until
 
-OF_SERIES = ("overview", "flow", "stream")
 HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\u202e{a|b}"
 
 
@@ -94,7 +94,6 @@ def test_this_machine_may_ask_and_a_page_of_another_site_cannot(
 @pytest.mark.parametrize("token", [None, 'any+=&;" ü€, of 24 letters'])
 def test_other_machines_need_the_token(token: str | None) -> None:
     access = Access.at("0.0.0.0", token)
-    assert access.token is not None
     assert len(access.token) >= 20
     with page_of(seen(2), access) as (_, address):
         for path in ("/", "/main.js", "/api/overview", "/api/stream"):
@@ -132,38 +131,40 @@ def test_the_token_of_a_loopback_page_is_asked_for_if_one_was_given() -> None:
     assert [Access.at(one).token is None for one in hosts] == [True, True, True, False, False]
 
 
-@pytest.mark.parametrize(
-    ("question", "asked", "complaint"),
-    [
-        ("flow", {"last": "1000000000"}, "last"),
-        ("flow", {"bands": "41"}, "bands"),
-        ("flow", {"columns": "-1"}, "columns"),
-        ("flow", {"follow": "1;drop"}, "follow"),
-        ("flow", {"follow": ",".join("1" * 50)}, "follow"),
-        ("flow", {"follow": "9" * 19}, "follow"),
-        *(
-            ("flow", {"inside": band}, "inside")
-            for band in ("2", "0:2", "1:", "1:x", "x:1", "1:2,3")
-        ),
-        ("life", {"last": "٣"}, "last"),
-        ("events", {"kinds": "born,exploded"}, "exploded"),
-        ("events", {"kinds": "\x1b[31m"}, "kinds"),
-        ("events", {"limit": "1001"}, "limit"),
-        ("members", {"community": ""}, "community"),
-        ("nodes", {"beginning": ""}, "beginning"),
-        ("node", {"node": "x" * 1025}, "node"),
-        ("compare", {"last": "301", "other_graph": "g"}, "last"),
-        ("node", {"node": "x" * 9000}, "at most 8192"),
-        *((question, {"graph": "g", "x" * 100: "1"}, "no parameter") for question in OF_SERIES),
-    ],
-)
-def test_a_question_that_costs_too_much_or_is_unknown_is_refused(
-    page: str, question: str, asked: dict[str, str], complaint: str
-) -> None:
-    answer = get(page, f"/api/{question}", asked)
+REFUSED = {
+    "flow?last": ["1000000000", "6001", "-1", "٣"],
+    "flow?bands": ["41"],
+    "flow?columns": ["121"],
+    "flow?follow": ["1;drop", ",".join("1" * 50), "9" * 19],
+    "flow?inside": ["0:2", "1:", "x:1", "1:2,3"],
+    "events?kinds": ["born,exploded", "\x1b[31m"],
+    "events?limit": ["1001"],
+    "compare?last": ["301"],
+    "members?community": [""],
+    "composition?community": [""],
+    "nodes?beginning": ["", "x" * 1025],
+}
+
+
+def refusal(page: str, question: str, parameters: dict[str, str]) -> str:
+    answer = get(page, f"/api/{question}", parameters)
     assert answer.status == 400
-    assert complaint in answer.json()["error"]
-    assert "\x1b" not in answer.json()["error"]
+    return str(answer.json()["error"])
+
+
+@pytest.mark.parametrize("asked", REFUSED)
+def test_a_question_that_costs_too_much_or_is_unknown_is_refused(page: str, asked: str) -> None:
+    question, _, parameter = asked.partition("?")
+    for value in REFUSED[asked]:
+        said = refusal(page, question, {parameter: value})
+        assert said.startswith(parameter)
+        assert "\x1b" not in said
+
+
+def test_a_long_query_and_an_unknown_parameter_are_refused(page: str) -> None:
+    assert "at most 8192" in refusal(page, "node", {"node": "x" * 9000})
+    for question in ("overview", "flow", "stream"):
+        assert "no parameter" in refusal(page, question, {"graph": "g", "x" * 100: "1"})
 
 
 def test_kept_answers_are_bounded_with_their_questions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,3 +387,53 @@ def test_all_questions_have_an_answer_or_it_is_said_what_is_not_there(page: str)
         answer = get(page, f"/api/{question}", parameters)
         assert answer.status == 404
         assert answer.json()["error"]
+
+
+OURS, OTHER = name("a"), name("b")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.anyio
+async def test_each_tab_gets_the_news_of_its_series_until_it_leaves_or_falls_behind() -> None:
+    fan_out = _FanOut()
+    fan_out.publish(OURS, b"early")  # before the server runs
+    fan_out.close_soon()
+
+    async def read() -> list[bytes]:
+        return [message async for message in fan_out.messages(OURS)]
+
+    left, *quick = [asyncio.create_task(read()) for _ in range(3)]
+    await asyncio.sleep(0)
+    left.cancel()
+    await asyncio.gather(left, return_exceptions=True)
+    slow = fan_out.messages(OURS)
+    waiting = asyncio.create_task(anext(slow))
+    await asyncio.sleep(0)
+    news = [b"%d" % n for n in range(_MOST_NEWS + 10)]
+    for n, message in enumerate(news):
+        fan_out.deliver(OURS, message)
+        fan_out.deliver(OTHER, b"other")
+        if n % 50 == 0:
+            await asyncio.sleep(0)
+    assert await waiting == b"0"
+    assert [message async for message in slow] == []
+    await asyncio.sleep(0.01)
+    assert (fan_out.n_dropped, len(fan_out)) == (1, 2)
+    fan_out.close()
+    assert await asyncio.gather(*quick) == [news] * 2
+
+
+@pytest.mark.anyio
+async def test_tabs_are_limited_also_if_they_connect_at_the_same_time() -> None:
+    fan_out = _FanOut()
+    assert not fan_out.is_full  # as all of them are told
+    asked = [fan_out.messages(OURS) for _ in range(_MOST_TABS + 5)]
+    tabs = [asyncio.create_task(anext(one, b"")) for one in asked]
+    await asyncio.sleep(0)
+    assert (len(fan_out), fan_out.is_full) == (_MOST_TABS, True)
+    fan_out.close()
+    await asyncio.gather(*tabs)

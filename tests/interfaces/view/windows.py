@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import gzip
 import http.client
-import itertools
 import json
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from itertools import combinations, pairwise
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_icd.core.communities import Communities
 from stream_icd.core.coordinates import DEGREES, Coordinates
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
@@ -26,12 +25,12 @@ from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources
 from stream_icd.interfaces.view.panels.queries import Queries
+from stream_icd.interfaces.view.web.app import View
+from stream_icd.interfaces.view.web.serve import Access, PageServer
+from stream_icd.methods.names.attributes import attributes_of
+from stream_icd.methods.names.names import Naming
 from stream_icd.streaming.dead_letters.letters import DeadLetter
 from tests.testbed.windows import START, follow, window
-
-if TYPE_CHECKING:
-    from stream_icd.interfaces.view.web.app import View
-    from stream_icd.interfaces.view.web.serve import Access
 
 ORIGIN = "topic"
 
@@ -55,42 +54,47 @@ def seen(
     origin: str = ORIGIN,
     first: int = 0,
     to: AllSeries | None = None,
+    **fields: Any,
 ) -> AllSeries:
-    """All series after windows of one graph, an hour each: so many drifting ones, or with these."""
+    """All series after windows of one graph, an hour each: so many drifting ones, or with these.
+
+    fields: what else the results say.
+    """
     everything = AllSeries() if to is None else to
     given = drifting(labels) if isinstance(labels, int) else labels
     for hour, found in enumerate(given, first):
-        everything.add(renamed(window(hour, found, names, model), graph), origin)
+        result = window(hour, found, names, model, graph=graph)
+        everything.add(replace(result, **fields), origin)
     return everything
 
 
-def renamed(communities: Communities, graph: str) -> Communities:
-    """The same result of another graph."""
-    return replace(
-        communities, graph=graph, snapshot_id=f"{graph}/{communities.snapshot_id.split('/')[1]}"
-    )
+def named(values: Sequence[str], attribute: str = "class", graph: str | None = None) -> AllSeries:
+    """No series yet; the nodes 0, 1, 2, … of the graph, or of any, have these values."""
+    table = attributes_of(pa.array(range(len(values))), {attribute: values})
+    return AllSeries(naming=Naming({graph: table}))
 
 
+@dataclass(frozen=True)
 class Cliques:
-    """Every community of a window is a clique, and each is joined to the next one by an edge."""
+    """Every community of a window is a clique, and each is joined to the next one by an edge.
+
+    The graphs of windows before the number `kept_from` are gone.
+    """
+
+    kept_from: int = 0
 
     def read(self, one: SeenWindow) -> Snapshot:
+        if one.number < self.kept_from:
+            raise NoGraph("the topic no longer holds the snapshot")
         tracked = one.tracked()
-        pairs: list[tuple[int, int]] = []
-        firsts = []
-        for community in one.ids.tolist():
-            members = np.flatnonzero(tracked.communities == community).tolist()
-            firsts.append(members[0])
-            pairs += [(a, b) for a in members for b in members if a < b]
-        pairs += list(itertools.pairwise(firsts))
-        src, dst = np.array(pairs).T
-        names = tracked.nodes
+        communities = [np.flatnonzero(tracked.communities == id).tolist() for id in one.ids]
+        pairs = list(pairwise(members[0] for members in communities))
+        for members in communities:
+            pairs += combinations(members, 2)
+        src, dst = (tracked.nodes.take(pa.array(ends)) for ends in zip(*pairs, strict=True))
+        result = one.result
         return snapshot_from_pairs(
-            names.take(pa.array(src)),
-            names.take(pa.array(dst)),
-            graph=one.result.graph,
-            id=one.result.snapshot_id,
-            window=one.result.window,
+            src, dst, graph=result.graph, id=result.snapshot_id, window=result.window
         )
 
 
@@ -105,11 +109,8 @@ class Placed(Cliques):
         return replace(snapshot, coordinates=Coordinates(x, y, DEGREES))
 
 
-class Nowhere:
-    """No graph is available."""
-
-    def read(self, _: SeenWindow) -> Snapshot:
-        raise NoGraph("the topic no longer holds the snapshot")
+NOWHERE = Cliques(kept_from=99)
+"""No graph is available."""
 
 
 @dataclass(slots=True)
@@ -125,7 +126,7 @@ class Given(Sources):
     read: bool = True
 
     def read_snapshot(self, _: SeriesName, window: SeenWindow) -> Snapshot:
-        return cast(Snapshot, self.graphs.read(window))
+        return self.graphs.read(window)
 
     def troubles(self) -> dict[str, str]:
         return self.trouble
@@ -154,8 +155,6 @@ def name(graph: str = "g", model: str = "", origin: str = ORIGIN) -> SeriesName:
 @contextmanager
 def serving(view: View, access: Access | None = None, port: int = 0) -> Iterator[str]:
     """Serve a page from a thread; give its address."""
-    from stream_icd.interfaces.view.web.serve import Access, PageServer
-
     host = "127.0.0.1"
     server = PageServer(view, access or Access.at(host), host, port)
     thread = threading.Thread(target=server.serve_page, name="view server", daemon=True)
@@ -176,8 +175,6 @@ def page_of(
     archive: bool = False,
 ) -> Iterator[tuple[View, str]]:
     """Serve a page; give it and its address."""
-    from stream_icd.interfaces.view.web.app import View
-
     view = View(queries(everything, snapshots, archive=archive))
     with serving(view, access) as place:
         yield view, place
@@ -213,12 +210,6 @@ def get(
         return Answer(connection.getresponse())
     finally:
         connection.close()
-
-
-def ask(everything: AllSeries, question: str, **asked: str) -> Any:
-    """Ask without a server; an error is what the page would say."""
-    found = getattr(queries(everything), question)(asked)
-    return json.loads(json.dumps(found, allow_nan=False))
 
 
 def letter(graph: str, offset: int, at: datetime = START, message: str = "no edge") -> DeadLetter:

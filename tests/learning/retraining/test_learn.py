@@ -31,7 +31,6 @@ from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.encoder.contract import digest
 from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
@@ -45,13 +44,7 @@ from stream_icd.streaming.detection.record import Detection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.streaming.execution.work import Relay
-from tests.testbed.lessons import (
-    NOW,
-    SMALL_ENCODER,
-    add_to_archive,
-    make_champion,
-    small_windows,
-)
+from tests.testbed.lessons import NOW, SMALL_ENCODER, add_to_archive, make_champion, small_windows
 
 BUDGET = Retraining("archive").budget
 RECIPE = Recipe(name="retrained", encoder=EDGES)
@@ -296,20 +289,6 @@ def settings(tmp_path: Path) -> Retraining:
         encoder=PAPERS,
         budget=replace(BUDGET, seconds=0.8),
     )
-
-
-@pytest.mark.usefixtures("settings")
-def test_a_training_by_the_papers_losses_that_was_interrupted_has_the_same_result(
-    tmp_path: Path,
-) -> None:
-    lessons = [SMALL[0], *map(Lesson, (one.snapshot for one in SMALL[1:3]))]
-    whole, parts = open_store(str(tmp_path / "whole")), open_store(str(tmp_path / "parts"))
-    at_once, *_ = learn(lessons, SMALL_ENCODER, checkpoints=whole)
-    assert at_once.recipe == SMALL_ENCODER
-    assert len(whole.files()) == 1
-    learn(lessons, SMALL_ENCODER.changed(schedule={"epochs": 1}), checkpoints=parts)
-    resumed, *_ = learn(lessons, SMALL_ENCODER, checkpoints=parts)
-    assert digest(resumed.weights) == digest(at_once.weights)
 
 
 def test_a_schedule_longer_than_the_budget_goes_on_with_the_next_trigger(

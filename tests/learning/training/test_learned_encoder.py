@@ -1,16 +1,25 @@
-"""What teaches the encoder, also in hindsight; a model gets one only if that helps."""
+"""What teaches the encoder `edges`, also in hindsight; a model gets it only if that helps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import cycle
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, diags_array
 
+from stream_icd.core.arrays import NOBODY
+from stream_icd.core.errors import BadSettings
+from stream_icd.learning.training.icd import learn_edges as edges_module
 from stream_icd.learning.training.icd import proved_encoder
-from stream_icd.learning.training.icd.learn_edges import Effort, LabelledAdjacency, LearnedEdges
+from stream_icd.learning.training.icd.learn_edges import (
+    Effort,
+    LabelledAdjacency,
+    LearnedEdges,
+    learn_edges,
+)
 from stream_icd.learning.training.icd.proved_encoder import (
     EncoderProof,
     newest_graphs,
@@ -20,11 +29,14 @@ from stream_icd.learning.training.icd.proved_encoder import (
 from stream_icd.learning.training.icd.taught import Taught, in_hindsight, taught_by
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.encoder.contract import digest
+from stream_icd.methods.icd.clustering import cluster
+from stream_icd.methods.icd.encoder.contract import Weights, digest, initial_weights
+from stream_icd.methods.icd.encoder.edges import Edges
+from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.memory.detect import detect_window
 from stream_icd.methods.model import Model
-from stream_icd.methods.quality.agreement import ami
+from stream_icd.methods.quality.agreement import ami, nmi
 from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.registry.find import open_model
@@ -33,7 +45,8 @@ from tests.testbed.lessons import drifting_windows, moment
 
 BP = "bp, no encoder"
 BP_NUMBERS = open_model("lfr").model.bp
-MODEL = Model(Recipe(name="mixed", encoder=EDGES), BP_NUMBERS)
+RECIPE = Recipe(name="mixed", encoder=EDGES)
+MODEL = Model(RECIPE, BP_NUMBERS)
 
 
 def mixed(seed: int, *, wrong: bool = False) -> Taught:
@@ -44,6 +57,114 @@ def mixed(seed: int, *, wrong: bool = False) -> Taught:
     if wrong:
         labels = np.random.default_rng(0).permutation(labels)
     return Taught(LabelledGraph(made.adjacency()), labels, "labels")
+
+
+def pair(taught: Taught) -> LabelledAdjacency:
+    return taught.graph.adjacency, taught.labels
+
+
+def k_means_nmi(taught: Taught, weights: Weights) -> float:
+    adjacency, labels = pair(taught)
+    embedding = Edges(RECIPE.encoder).embed(weights, model_features(adjacency, RECIPE), adjacency)
+    return nmi(labels, cluster(embedding, int(labels.max()) + 1))
+
+
+@pytest.fixture(scope="module")
+def edges() -> LearnedEdges:
+    """What two graphs taught."""
+    return learn_edges([pair(mixed(seed)) for seed in (1, 2)], RECIPE, validation=[pair(mixed(3))])
+
+
+def test_learning_helps_on_graphs_that_it_has_not_seen(edges: LearnedEdges) -> None:
+    before, after = (
+        np.mean([k_means_nmi(mixed(seed), weights) for seed in (8, 9)])
+        for weights in (initial_weights(RECIPE), edges.weights)
+    )
+    assert after > before + 0.05
+    assert edges.rounds[-1].after < 0.6 * edges.rounds[0].before
+    shapes = Edges(RECIPE.encoder).weight_shapes()
+    assert {name: weight.shape for name, weight in edges.weights.items()} == shapes
+    assert all(weight.dtype == np.float32 for weight in edges.weights.values())
+
+
+def test_other_numbers_of_the_communities_change_nothing(edges: LearnedEdges) -> None:
+    pairs = (pair(mixed(seed)) for seed in (1, 2))
+    renumbered = [(adjacency, (7 * labels + 1) % 7001) for adjacency, labels in pairs]
+    again = learn_edges(renumbered, RECIPE, validation=[pair(mixed(3))])
+    assert digest(again.weights) == digest(edges.weights)  # also those of a second run
+
+
+def test_a_resolution_is_learned_where_labels_name_fewer_communities_than_the_edges() -> None:
+    """12 communities of 25 nodes in three groups, in which there are some more edges."""
+    rng, place = np.random.default_rng(0), np.arange(300) // 25
+    shared = (place[:, None] == place).astype(int) + (place[:, None] // 4 == place // 4)
+    upper = np.triu(rng.random((300, 300)) < np.array([0.002, 0.04, 0.5])[shared], 1)
+    adjacency = csr_array((upper + upper.T).astype(float))
+    fine, coarse = (
+        learn_edges([(adjacency, labels.astype(np.int32))], RECIPE).weights["resolution"][0]
+        for labels in (place, place // 4)
+    )
+    assert (fine, coarse > 0) == (0, True)
+
+
+def test_nodes_without_a_label_teach_nothing() -> None:
+    adjacency, labels = pair(mixed(1))
+    known = np.random.default_rng(0).random(len(labels)) < 0.5
+    learned = learn_edges([(adjacency, np.where(known, labels, NOBODY))], RECIPE)
+    i, j = np.triu(adjacency.toarray()).nonzero()
+    assert learned.n_examples == (known[i] & known[j]).sum()
+    before, after = (k_means_nmi(mixed(9), of) for of in (initial_weights(RECIPE), learned.weights))
+    assert after > before
+    with pytest.raises(BadSettings, match="1 graphs has two labelled ends"):
+        learn_edges([(adjacency, np.full_like(labels, NOBODY))], RECIPE)
+
+
+def test_what_learned_from_no_weights_does_not_run_wild_on_a_graph_that_has_some(
+    edges: LearnedEdges,
+) -> None:
+    adjacency, _ = pair(mixed(9))
+    rows, columns = adjacency.nonzero()
+    nearly = csr_array((1 + (rows + columns) % 6 / 1000, (rows, columns)), adjacency.shape)
+    before, after = (
+        Edges(RECIPE.encoder).weigh(edges.weights, model_features(graph, RECIPE), graph).log_odds
+        for graph in (adjacency, nearly)
+    )
+    assert np.abs(after - before).max() < 1
+
+
+def test_when_the_time_is_up_what_was_given_is_kept(edges: LearnedEdges) -> None:
+    late = learn_edges([pair(mixed(1))], RECIPE, start=edges.weights, effort=Effort(0))
+    assert digest(late.weights) == digest(edges.weights)
+    assert [one.steps for one in late.rounds] == [0] * len(late.rounds)
+
+
+def test_what_is_learned_on_is_never_worse_on_the_validation_graphs(edges: LearnedEdges) -> None:
+    wrong, validation = [pair(mixed(1, wrong=True))], [pair(mixed(3))]
+    again = learn_edges(wrong, RECIPE, validation=validation, start=edges.weights)
+    assert again.rounds[-1].after <= edges.rounds[-1].after + 1e-6
+
+
+def test_the_papers_losses_cannot_train_it() -> None:
+    by_losses = pytest.importorskip(
+        "stream_icd.learning.training.icd.train_encoder", exc_type=ImportError
+    )
+    with pytest.raises(BadSettings, match="learns from labels"):
+        by_losses.Adversaries(RECIPE.changed(discriminator_widths=(64, 1)))
+
+
+@pytest.mark.parametrize(("second", "power"), [(0.91, 1), (0.89, 0)])
+def test_bp_does_without_the_encoder_if_it_is_worse_on_any_validation_graph(
+    monkeypatch: pytest.MonkeyPatch, second: float, power: float
+) -> None:
+    """A better mean of two graphs is often chance: bp scores .9 on both without the encoder."""
+    scores = {(0.0, 0.0): cycle([0.9]), (1.0, 0.0): cycle([0.99, second])}
+    other = cycle([0.5])
+    monkeypatch.setattr(
+        edges_module, "_agreement", lambda _graph, how, _seed: next(scores.get(how, other))
+    )
+    validation = [pair(mixed(2)), pair(mixed(3))]
+    learned = learn_edges([pair(mixed(1))], RECIPE, validation=validation)
+    assert learned.weights["power"][0] == power
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Training makes a model that detectors can use, and its card is honest about what it added."""
+"""Training makes a model that detectors can use, and says honestly what it added."""
 
 from __future__ import annotations
 
@@ -13,20 +13,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
+from sklearn.metrics import adjusted_mutual_info_score
 
 from stream_icd.commands.programs.training_data import training_graphs
 from stream_icd.core.errors import BadSettings, MissingExtra, StoreUnwritable
 from stream_icd.core.store.store import open_store
+from stream_icd.interfaces.estimator import ICD
 from stream_icd.learning.training.card import card, write_model
 from stream_icd.learning.training.train_model import TrainedModel, split, train_model
+from stream_icd.learning.training.yardstick import (
+    ModelComparison,
+    compared_with_default,
+    judge,
+    verdict,
+)
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.model import Model
+from stream_icd.methods.synthetic.lfr import LfrSettings
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import About, read_card
 from stream_icd.streaming.detection.detect import detect
 from tests.run_here import run_here
-from tests.testbed.lessons import SMALL_ENCODER, moment
+from tests.testbed.lessons import SMALL_ENCODER, drifting_windows, moment
 from tests.testbed.object_store import new_bucket, new_folder
 
 SMALL = SMALL_ENCODER.changed(
@@ -233,8 +243,7 @@ def test_a_model_for_graphs_of_every_kind_is_learned_from_a_mixture(tmp_path: Pa
     assert "description length chooses the resolution and the method for each graph" in card
 
 
-SLIDING = Recipe(name="sliding", split=(0.0, 0.8, 0.2))
-THREE = SLIDING.changed(split=(0.8, 0.1, 0.1))
+THREE = DEFAULT.changed(split=(0.8, 0.1, 0.1))
 
 
 def sliding(n: int, hours: float = 1, every: float = 1) -> list[LabelledGraph]:
@@ -257,13 +266,79 @@ def test_too_few_graphs_are_refused_and_a_share_of_nothing_is_empty() -> None:
     with pytest.raises(BadSettings, match="too few"):
         split(sliding(3), THREE)
     graphs = sliding(4)
-    assert split(graphs, SLIDING.changed(split=(0.75, 0.25, 0))) == (graphs[:3], graphs[3:], [])
+    assert split(graphs, DEFAULT.changed(split=(0.75, 0.25, 0))) == (graphs[:3], graphs[3:], [])
 
 
 def test_windows_that_overlap_those_of_the_test_teach_nothing() -> None:
     graphs = sliding(20, hours=3)
-    assert split(graphs, SLIDING) == ([], graphs[:14], graphs[16:])
+    assert split(graphs, DEFAULT) == ([], graphs[:14], graphs[16:])
     with pytest.raises(BadSettings, match="overlap those to test on"):
-        split(sliding(5, hours=10), SLIDING)
+        split(sliding(5, hours=10), DEFAULT)
     for apart in (sliding(10), sliding(10, every=0)):  # also all those of one day
-        assert split(apart, SLIDING) == ([], apart[:8], apart[8:])
+        assert split(apart, DEFAULT) == ([], apart[:8], apart[8:])
+
+
+LFR = open_model("lfr").model
+
+
+def drifting(n_windows: int, *, labels: bool = True, mixing: float = 0.55) -> list[LabelledGraph]:
+    return drifting_windows(3, n_windows, LfrSettings(800, mixing=mixing), labels=labels)
+
+
+def test_windows_are_found_as_a_detector_finds_them_with_memory() -> None:
+    graphs, icd, memory = drifting(4), ICD.load("lfr"), None
+    for graph, (judged,) in zip(graphs, judge(graphs, [LFR]), strict=True):
+        found = icd.predict_next(graph.adjacency, memory)
+        memory = found.memory
+        expected = adjusted_mutual_info_score(graph.labels, found.communities)
+        assert judged.ami == pytest.approx(expected)
+    (alone,) = next(judge([replace(graphs[-1], moment=None)], [LFR]))
+    assert judged.ami > alone.ami + 0.02
+
+
+def test_without_labels_the_new_edges_of_the_next_window_judge() -> None:
+    graphs = drifting(3, labels=False, mixing=0.4)
+    joins_all = Model(LFR.recipe, BpParameters(resolution=0.01))
+    first, *later = judge(graphs, [LFR, joins_all])
+    assert [one.bits for one in first] == [None, None]  # nothing came before
+    for good, bad in later:
+        assert good.ami is None
+        assert good.bits > bad.bits + 0.1
+    [compared] = compared_with_default(joins_all, [], graphs, memory=True)
+    expected = "bp with memory", "bits saved per edge", 2
+    assert (compared.name, compared.measure, compared.n_graphs) == expected
+    assert verdict([compared]).startswith("not better than the model default, so use default: -")
+
+
+def test_streams_do_not_share_a_memory() -> None:
+    graphs = drifting(3)
+    others = [
+        replace(one, moment=replace(one.moment, graph="h")) for one in drifting(3) if one.moment
+    ]
+    mixed = [graph for pair in zip(graphs, others, strict=True) for graph in pair]
+    separate = list(judge(graphs, [LFR]))
+    assert list(judge(mixed, [LFR]))[::2] == separate == list(judge(mixed, [LFR]))[1::2]
+
+
+def test_the_card_answers_with_memory_against_default_on_windows_not_learned_from() -> None:
+    graphs = drifting_windows(3, 10, LfrSettings(300, mixing=0.55))
+    trained = train_model(graphs, DEFAULT, threads=1)
+    first = trained.test[0]
+    assert (first.name, first.measure) == ("bp with memory", "AMI, %")
+    assert (first.control_name, first.n_graphs) == ("default", 2)
+    judged = list(judge(graphs[3:], [trained.model, open_model("default").model]))[-2:]
+    means = 100 * np.array([[one.ami for one in both] for both in judged]).mean(axis=0)
+    assert [first.trained.mean, first.control.mean] == pytest.approx(list(means))
+    text = card(trained)
+    scores = f"{first.trained} | default | {first.control} | {first.gain}"
+    assert f"| bp with memory | AMI, % | {scores} |" in text
+    assert ("not better than the model `default`" in text) == (not first.is_gain)
+
+
+def test_a_gain_within_the_standard_error_is_none() -> None:
+    none = ModelComparison.of("bp", "AMI, %", "default", [[80.0, 79.0], [70.0, 70.9]])
+    assert verdict([none]).startswith("not better than the model default, so use default: +0.05")
+    one = ModelComparison.of("bp", "AMI, %", "default", [[80.0, 70.0]])
+    assert (one.is_gain, str(one.gain)) == (False, "10.00")
+    assert verdict([one]).startswith("one graph does not tell whether")
+    assert verdict([]).startswith("not compared: there are no new edges")

@@ -39,9 +39,7 @@ def believed(
 
 @pytest.mark.parametrize("size_spread", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("mixing", [0.05, 0.6, 0.9])
-def test_beliefs_repair_a_partition_and_a_mixing_with_errors(
-    size_spread: float, mixing: float
-) -> None:
+def test_beliefs_repair_a_wrong_partition_and_mixing(size_spread: float, mixing: float) -> None:
     graph = generate_gn(np.random.default_rng(2), n_nodes=1000, n_communities=20, p_in=0.4)
     rng, truth = np.random.default_rng(1), graph.communities
     start = np.where(rng.random(len(truth)) < 0.5, rng.permutation(truth), truth)
@@ -110,9 +108,7 @@ def test_a_matrix_that_would_lead_astray_is_refused(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("search", [True, False], ids=["beliefs", "modularity"])
 @pytest.mark.parametrize("is_given", [False, True])
-def test_of_the_nodes_with_nine_tenths_about_nine_in_ten_are_right(
-    search: bool, is_given: bool
-) -> None:
+def test_probabilities_are_as_often_right_as_they_say(search: bool, is_given: bool) -> None:
     graph = lfr(9001, 4000, 0.45)
     adjacency, truth, parameters = graph.adjacency(), graph.communities, BpParameters(6.0)
     parameters = BpParameters(search=True) if search else parameters

@@ -1,15 +1,18 @@
-"""Detection on a stream: nodes that come and go, gaps, late windows, other models, any weights."""
+"""Detection and smoothing on a stream: nodes that come and go, gaps, damage, any weights."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
@@ -21,10 +24,12 @@ from stream_icd.methods.memory.horizon import Horizon
 from stream_icd.methods.memory.memory import MOST_READ_IDS, Memory
 from stream_icd.methods.memory.nodes import cut
 from stream_icd.methods.memory.smoothing import detect_smoothed
-from stream_icd.methods.model import Method
+from stream_icd.methods.model import Method, Model
 from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel
+from stream_icd.sources.generated import planted_snapshots
 from stream_icd.streaming.detection.detect import finding
 from tests.methods.memory.streams import (
     BELIEFS,
@@ -60,9 +65,7 @@ def ids_by_node(found: Remembered, snapshot: Snapshot) -> dict[int, int]:
 
 
 @BOTH
-def test_ids_belong_to_nodes_whatever_their_places_and_new_ones_join_neighbours(
-    parameters: BpParameters,
-) -> None:
+def test_ids_belong_to_nodes_and_new_ones_join_neighbours(parameters: BpParameters) -> None:
     after = (range(1, 5), range(20, 30), (*range(10, 20), 40))  # new nodes come first now
     (first, before), (second, now) = seen(parameters, (range(10, 20), range(20, 30)), after)
     assert (now[10], now[20]) == (before[10], before[20])
@@ -72,9 +75,7 @@ def test_ids_belong_to_nodes_whatever_their_places_and_new_ones_join_neighbours(
 
 
 @BOTH
-def test_nodes_that_are_away_come_back_with_their_id_or_are_forgotten_in_the_end(
-    parameters: BpParameters,
-) -> None:
+def test_nodes_that_are_away_keep_their_id_for_a_while(parameters: BpParameters) -> None:
     found = seen(parameters, TWO, TWO[1:], TWO, *[TWO[1:]] * 200)
     (_, before), _, (_, now), *_ = found
     assert now[0] == before[0]
@@ -95,9 +96,7 @@ def test_missing_windows_change_nothing_and_are_counted_in_lengths_of_the_presen
 
 
 @BOTH
-def test_a_late_window_is_found_with_memory_and_leaves_it_unchanged(
-    parameters: BpParameters,
-) -> None:
+def test_a_late_window_is_found_with_memory_and_leaves_it(parameters: BpParameters) -> None:
     (first, before), (second, _) = seen(parameters, TWO, TWO)
     late = cliques(0.5, *TWO)
     found = detect_remembering(late, model(parameters), second.memory)
@@ -115,9 +114,7 @@ def test_a_late_window_is_found_with_memory_and_leaves_it_unchanged(
         ({"memory": b"memory"}, "a Memory in place of the bytes"),
     ],
 )
-def test_what_is_of_another_kind_is_named_with_what_it_should_be(
-    wrong: dict[str, object], reason: str
-) -> None:
+def test_what_is_of_another_kind_is_named(wrong: dict[str, object], reason: str) -> None:
     right = {"snapshot": cliques(0, range(5)), "model": model(), "memory": None}
     with pytest.raises(BadSettings, match=reason):
         detect_remembering(**right | wrong)
@@ -129,9 +126,7 @@ def test_what_is_of_another_kind_is_named_with_what_it_should_be(
 
 
 @BOTH
-def test_ids_are_new_after_another_model_or_without_remembered_nodes_up_to_the_highest(
-    parameters: BpParameters,
-) -> None:
+def test_ids_are_new_without_remembered_nodes_up_to_the_highest(parameters: BpParameters) -> None:
     (first,) = detected([cliques(0, *TWO)])
     (goes_on,) = detected([cliques(1, *TWO)], model(parameters), first.memory)
     assert ids_of(goes_on).tolist() == ids_of(first).tolist()
@@ -257,3 +252,231 @@ def test_moves_are_found_as_soon_as_without_a_window_of_heavy_weights(heavy: flo
 def test_the_unit_of_all_weights_does_not_matter(unit: float) -> None:
     usual, other = last_window({}, horizon=5), last_window({}, unit, horizon=5)
     assert other.posterior.likeliest.tolist() == usual.posterior.likeliest.tolist()
+
+
+DAY = timedelta(days=1)
+N_NODES, AT = 1000, 4
+"""Nodes of a window, and the number of the one that is damaged."""
+
+STAYING = model(replace(BELIEFS, stay=0.9))
+BY_MODULARITY = model(BpParameters(stay=0.9))
+OF_BOTH = pytest.mark.parametrize("used", [STAYING, BY_MODULARITY], ids=["beliefs", "modularity"])
+
+
+def drifting_windows(seed: int = 1, n_windows: int = 7, n_nodes: int = N_NODES) -> list[Snapshot]:
+    """A drifting graph: nodes move, none come or go."""
+    settings = LfrSettings(n_nodes=n_nodes, mixing=0.3)
+    graphs = (graph for graph, _ in generate_drifting_lfr(seed, n_windows, settings))
+    return [snapshot for snapshot, _ in planted_snapshots(graphs, "g", "test")]
+
+
+def without(snapshot: Snapshot, share: float, shift: int = 0) -> Snapshot:
+    """The window without this share of its nodes, whose ids are higher by this much."""
+    ids = snapshot.nodes.to_numpy()
+    left = np.random.default_rng(7).random(len(ids)) >= share
+    inside = left[snapshot.edges].all(axis=0)
+    src, dst = ids[snapshot.edges[:, inside]] + shift
+    return snapshot_from_pairs(src, dst, graph="g", id=snapshot.id, window=snapshot.window)
+
+
+def later(
+    last: Snapshot, number: int, snapshot: Snapshot, step: timedelta = DAY, length: timedelta = DAY
+) -> Snapshot:
+    """A snapshot as one of the windows after `last`."""
+    end = last.window.end + (number + 1) * step
+    return replace(snapshot, id=f"g/later/{number}", window=Window(end - length, end))
+
+
+@OF_BOTH
+def test_after_a_damaged_window_all_is_as_if_it_were_missing(used: Model) -> None:
+    windows = drifting_windows()
+    few = without(windows[AT], 0.7)
+    found = detected([*windows[:AT], few, *windows[AT + 1 :]], used)
+    missing = detected([*windows[:AT], *windows[AT + 1 :]], used)
+    assert [one.damaged for one in found] == [at == AT for at in range(7)]
+    assert not len(found[AT].replaced)
+    assert found[AT].n_continued
+    before = missing[AT - 1].memory.next_id
+    taken = found[AT].memory.next_id - before  # ids of the damaged window alone
+    for one, other in zip(found[AT + 1 :], missing[AT:], strict=True):
+        ids = ids_of(other)
+        assert ids_of(one).tolist() == np.where(ids < before, ids, ids + taken).tolist()
+    # Nodes of the damaged window keep their communities.
+    places = np.isin(np.arange(N_NODES), few.nodes.to_numpy())
+    assert (ids_of(found[AT - 1])[places] == ids_of(found[AT])).mean() > 0.6
+
+
+@OF_BOTH
+def test_only_the_first_of_a_run_of_small_windows_is_damaged(used: Model) -> None:
+    """Communities would have other ids if the few nodes of the run decided what the graph is."""
+    windows = drifting_windows(n_windows=AT + 1)
+    run = [later(windows[AT], at, without(windows[AT], 0.7)) for at in range(10)]
+    whole = later(windows[AT], 10, windows[AT])
+    found = detected([*windows[:AT], *run, whole], used)
+    assert [one.damaged for one in found] == [at == AT for at in range(AT + 11)]
+    assert found[AT + 1].memory.window == run[1].window
+    before, after = ids_of(found[AT - 1]), ids_of(found[-1])
+    (missing,) = detected([windows[AT]], used, found[AT - 1].memory)
+    unchanged = ids_of(missing) == before
+    assert (after == before)[unchanged].mean() > 0.98
+
+
+@pytest.mark.parametrize("length", [timedelta(0), DAY], ids=["all at one time", "days"])
+def test_small_windows_without_end_make_what_is_remembered_small(length: timedelta) -> None:
+    """Nodes that came often are kept for a while, and no window is damaged for ever."""
+    windows = drifting_windows(n_windows=4, n_nodes=3000)
+    few = without(windows[-1], 0.95)
+    small = [
+        later(windows[-1], at, few, length or timedelta(seconds=1), length or timedelta(0))
+        for at in range(50)
+    ]
+    found = detected([*windows, *small], BY_MODULARITY)
+    assert sum(one.damaged for one in found) == 1
+    beyond = [max(one.memory.n_nodes - 1000, 0) for one in found[len(windows) :]]
+    assert beyond[1] == 2000
+    assert sum(beyond) <= 3 * 3000 + 2 * 2000  # what came again, and what shrinks by halves
+    assert beyond[-1] == 0
+
+
+def test_nodes_that_came_once_are_not_kept_by_small_windows() -> None:
+    windows = drifting_windows(n_windows=1, n_nodes=3000)
+    few = without(windows[0], 0.95)
+    run = [later(windows[0], at, few) for at in range(3)]
+    found = detected([*windows, *run], BY_MODULARITY)
+    assert not any(one.damaged for one in found)
+    assert [one.memory.n_nodes for one in found] == [3000, 1500, 1000, 1000]
+
+
+@OF_BOTH
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.7])
+def test_a_break_is_no_damage(used: Model, share: float) -> None:
+    """Other edges among the same nodes, or mostly other nodes: the graph has changed."""
+    windows, others = drifting_windows()[:AT], drifting_windows(seed=2)
+    new = replace(without(others[AT], share, N_NODES // 4 * (share > 0.5)), id="g/other")
+    found = detected([*windows, new], used)
+    assert not found[-1].damaged
+    assert found[-1].memory.window == new.window
+
+
+def test_smoothing_leaves_a_damaged_window_as_it_is() -> None:
+    windows = drifting_windows()
+    windows[AT] = without(windows[AT], 0.7)
+    forward, smoothed = detected(windows, STAYING), detect_smoothed(windows, STAYING)
+    assert np.array_equal(ids_of(smoothed[AT]), ids_of(forward[AT]))
+    assert smoothed[AT].damaged
+    rest = [*windows[:AT], *windows[AT + 1 :]]
+    alone = detect_smoothed(rest, STAYING)
+    for one, other in zip(smoothed[:AT], alone[:AT], strict=True):
+        assert np.array_equal(ids_of(one), ids_of(other))
+
+
+LFR = model(BpParameters(resolution=4.5, mixing=0.6, iterations=1))
+
+
+def planted(
+    seed: int, n_windows: int, first: int = 0
+) -> tuple[list[Snapshot], list[NDArray[np.int32]]]:
+    """Windows of a drifting graph and their planted communities."""
+    settings, snapshots, truths = LfrSettings(n_nodes=2000, mixing=0.6), [], []
+    for number, (graph, _) in enumerate(generate_drifting_lfr(seed, n_windows, settings), first):
+        src = pa.array([*graph.edges[0], *range(2000)])
+        dst = pa.array([*graph.edges[1], *[None] * 2000])  # nodes without edges count too
+        window = hour(number)
+        snapshots.append(snapshot_from_pairs(src, dst, graph="g", id=str(number), window=window))
+        truths.append(graph.communities)
+    return snapshots, truths
+
+
+def test_the_future_improves_the_past_and_makes_its_communities_more_probable() -> None:
+    snapshots, truths = planted(7, 7)
+    found = detected(snapshots, LFR), detect_smoothed(snapshots, LFR)
+    ahead, both = (
+        [nmi(truth, one.communities) for truth, one in zip(truths, windows, strict=True)]
+        for windows in found
+    )
+    assert ahead[0] < 0.65
+    assert min(both[:-1]) > 0.94
+    assert 1 - np.mean(both[2:5]) < 0.55 * (1 - np.mean(ahead[2:5]))
+    filtered, smoothed = (windows[1] for windows in found)
+    assert filtered.probabilities.mean() < smoothed.probabilities.mean() <= 1
+    assert (smoothed.second_ids != ids_of(smoothed)).all()
+    counts = np.zeros((len(smoothed.community_ids), truths[1].max() + 1))
+    np.add.at(counts, (smoothed.communities, truths[1]), 1)
+    right = counts.argmax(axis=1)[smoothed.communities] == truths[1]
+    assert smoothed.probabilities.mean() == pytest.approx(right.mean(), abs=0.1)
+
+
+def test_smoothed_windows_have_the_ids_and_leave_the_memory_of_forward_detection() -> None:
+    snapshots, _ = planted(7, 6)
+    ahead, both, again = detected(snapshots, LFR), *(detect_smoothed(snapshots, LFR) for _ in "12")
+    known = {id for result in ahead for id in result.community_ids}
+    for at, (one, other) in enumerate(zip(ahead, both, strict=True)):
+        assert encode_memory(one.memory) == encode_memory(other.memory)
+        if at:
+            assert set(other.community_ids) <= known
+            assert np.mean(ids_of(one) == ids_of(other)) > 0.8
+    assert np.array_equal(ids_of(both[-1]), ids_of(ahead[-1]))
+    part = detect_smoothed(snapshots[2:], LFR, ahead[1].memory)
+    for others in (again, part):  # equal windows, and those after a memory
+        for one, other in zip(both[-len(others) :], others, strict=True):
+            assert ids_of(one).tobytes() == ids_of(other).tobytes()
+
+
+def test_a_complete_change_says_nothing_about_the_windows_before_it() -> None:
+    old, _ = planted(3, 3)
+    new, _ = planted(4, 3, first=3)
+    alone = detect_smoothed(old, LFR)
+    both = detect_smoothed([*old, *new], LFR)
+    for one, other in zip(alone, both[:3], strict=True):
+        assert nmi(one.communities, other.communities) > 0.99
+
+
+def test_a_community_is_not_split_or_merged_before_its_edges_show_it() -> None:
+    whole, halves = (range(20), range(20, 40)), (range(12), range(12, 20), range(20, 40))
+    windows = [cliques(0, *whole), cliques(1, *halves)]
+    one, two = detect_smoothed(windows, model(), horizon="off")
+    assert ids_of(one).tolist() == [0] * 20 + [1] * 20
+    assert ids_of(two).tolist() == [0] * 12 + [2] * 8 + [1] * 20
+    windows = [cliques(0, *halves), cliques(1, *whole)]
+    one, two = detect_smoothed(windows, model(), horizon="off")
+    assert ids_of(one).tolist() == [0] * 12 + [1] * 8 + [2] * 20
+    assert ids_of(two).tolist() == [0] * 20 + [2] * 20
+
+
+def test_a_node_without_edges_or_in_doubt_is_told_by_the_windows_around_it() -> None:
+    """Node 10 has one edge to each community in the fourth window; in the first and last, many."""
+    groups = range(10), range(20, 30)
+    first, last = (cliques(number, [*range(10), 10], groups[1]) for number in (0, 4))
+    pairs = [pair for group in groups for pair in combinations(group, 2)]
+    src, dst = zip(*pairs, (10, None), strict=True)
+    alone = snapshot_from_pairs(src, pa.array(dst), graph="g", id="g/1", window=hour(1))
+    away, doubtful = cliques(2, *groups), cliques(3, *groups, [9, 10], [10, 20])
+    found = detect_smoothed([first, alone, away, doubtful, last], model())
+    assert ids_of(found[0])[10] == ids_of(found[1])[10] == ids_of(found[3])[10]
+
+
+def test_windows_that_modularity_decides_stay_as_they_are() -> None:
+    snapshots, _ = planted(7, 3)
+    plain = model(BpParameters())
+    found = detected(snapshots, plain), detect_smoothed(snapshots, plain)
+    for one, other in zip(*found, strict=True):
+        assert ids_of(one).tolist() == ids_of(other).tolist()
+
+
+def test_k_given_is_k_in_each_window() -> None:
+    snapshots, _ = planted(7, 4)
+    ks = [20, None, 35, 30]
+    found = detect_smoothed(snapshots, LFR, n_communities=ks)
+    assert [len(one.community_ids) for one in found][::2] == [20, 35]
+    assert found[-1].memory.next_id > max(int(one.community_ids.max()) for one in found)
+    with pytest.raises(BadSettings, match="4 windows need one each"):
+        detect_smoothed(snapshots, LFR, n_communities=[20])
+
+
+def test_no_windows_no_results_and_windows_must_be_in_order() -> None:
+    assert detect_smoothed([], LFR) == []
+    snapshot = cliques(0, range(5))
+    with pytest.raises(BadInput, match="not after"):
+        detect_smoothed([snapshot, replace(snapshot, id="again")], model())
+    with pytest.raises(BadInput, match="one graph; there are g and other"):
+        detect_smoothed([snapshot, replace(cliques(1, range(5)), graph="other")], model())

@@ -1,4 +1,4 @@
-"""Explanations say where a node or members were and are, and which edges decided."""
+"""Explanations say where a node or members were and are, and which edges decided, in words."""
 
 from __future__ import annotations
 
@@ -45,6 +45,13 @@ def test_where_a_node_was_and_is_and_who_moved_with_it(node: int | str) -> None:
     assert explanation.choices[0].community == 1
     assert explanation.choices[0].probability > 0.99
     assert explanation.choices[1].edges == 2
+    first, then, moved_along, likely, *_, last = explanation.sentences({1: "RU, 12 of 13"})
+    there = "community 1 (RU, 12 of 13)"
+    assert first == f"Node {node} is in {there} in the window of 2020-01-01 01:00 UTC."
+    assert then == "It was in community 0 until 2020-01-01 01:00."
+    assert moved_along == "With it moved 2 others."
+    assert likely.startswith(f"Probability, given where all others are: {there}: ")
+    assert last.endswith("it is worth 1 window.")
 
 
 def test_the_edges_speak_for_the_communities_of_their_other_ends() -> None:
@@ -84,19 +91,6 @@ def test_edges_of_older_windows_count_less_or_not_at_all() -> None:
     assert of_all.reach == GRAPHS[1].window.start
 
 
-def test_the_words_name_communities_and_probabilities() -> None:
-    words = list(explain("9", TRACKED, GRAPHS[:1]).sentences({1: "RU, 12 of 13"}))
-    assert words[:3] == [
-        "Node 9 is in community 1 (RU, 12 of 13) in the window of 2020-01-01 01:00 UTC.",
-        "It was in community 0 until 2020-01-01 01:00.",
-        "With it moved 2 others.",
-    ]
-    assert words[3].startswith(
-        "Probability, given where all others are: community 1 (RU, 12 of 13): "
-    )
-    assert words[-1].endswith("it is worth 1 window.")
-
-
 def test_a_node_that_is_not_there_and_one_without_edges_are_said_so() -> None:
     assert list(explain("99", TRACKED, GRAPHS).sentences()) == [
         "Node 99 is not in the window of 2020-01-01 01:00 UTC."
@@ -109,22 +103,18 @@ def test_a_node_that_is_not_there_and_one_without_edges_are_said_so() -> None:
     assert "nothing speaks" in list(nothing.sentences())[-1]
 
 
-@pytest.mark.parametrize(
-    ("graphs", "horizon", "why"),
-    [
+def test_graphs_and_horizons_that_would_give_wrong_numbers_are_refused() -> None:
+    older_first = "ends at 2020-01-01 02:00 first.*newest first"
+    for graphs, horizon, why in (
         ([], 1, "its graph"),
-        (GRAPHS[::-1], 2, "ends at 2020-01-01 02:00 first.*newest first"),
-        (GRAPHS[1:], 2, "ends at 2020-01-01 02:00 first.*newest first"),
+        (GRAPHS[::-1], 2, older_first),
+        (GRAPHS[1:], 2, older_first),
         (GRAPHS, 0.5, "horizon=.*at least 1 window"),
         (GRAPHS, float("nan"), "horizon=.*at least 1 window"),
-    ],
-)
-def test_graphs_and_horizons_that_would_give_wrong_numbers_are_refused(
-    graphs: list[Snapshot], horizon: float, why: str
-) -> None:
-    for explained in (explain, explain_community):
-        with pytest.raises(BadSettings, match=why):
-            explained(1, TRACKED, graphs, horizon)
+    ):
+        for explained in (explain, explain_community):
+            with pytest.raises(BadSettings, match=why):
+                explained(1, TRACKED, graphs, horizon)
 
 
 def places(found: CommunityExplanation, when: str) -> list[tuple[int | None, int]]:
@@ -141,6 +131,17 @@ def test_where_members_were_and_go() -> None:
     assert places(left, "after") == [(0, 4), (1, 3)]
     first = explain_community(1, [THEN], GRAPHS[1:])
     assert (first.before, first.after) == (None, None)
+    words = " ".join(found.sentences({0: "PC, 7 of 7", 1: "MP, 13 of 13"}))
+    for part in (
+        "Community 1 (MP, 13 of 13) has 13 members in the window of 2020-01-01 01:00 UTC.",
+        "with 10 members; 10 of them are in it now.",
+        "In the window before, 10 were in it, 3 in community 0 (PC, 7 of 7).",
+        "In the window after, all of them are in it.",
+        "Nearest to it is community 0 (PC, 7 of 7).",
+        " bits fewer with two communities.",
+        "Most edges inside have: 7, 8, 9, 10, 11.",
+    ):
+        assert part in words
 
 
 def test_the_bits_are_those_of_a_merger_undone_and_each_edge_has_its_part() -> None:
@@ -160,21 +161,6 @@ def test_the_bits_are_those_of_a_merger_undone_and_each_edge_has_its_part() -> N
     members = [(member.node, member.inside, member.across) for member in found.members]
     assert members[0] == ("7", 12, 0)
     assert ("9", 12, 2) in members
-
-
-def test_the_words_name_communities_and_say_which_edges_decide() -> None:
-    explained = explain_community(1, TRACKED, GRAPHS[:1], after=NEXT)
-    words = " ".join(explained.sentences({0: "PC, 7 of 7", 1: "MP, 13 of 13"}))
-    for part in (
-        "Community 1 (MP, 13 of 13) has 13 members in the window of 2020-01-01 01:00 UTC.",
-        "with 10 members; 10 of them are in it now.",
-        "In the window before, 10 were in it, 3 in community 0 (PC, 7 of 7).",
-        "In the window after, all of them are in it.",
-        "Nearest to it is community 0 (PC, 7 of 7).",
-        " bits fewer with two communities.",
-        "Most edges inside have: 7, 8, 9, 10, 11.",
-    ):
-        assert part in words
 
 
 def test_a_community_that_has_gone_that_never_was_that_is_alone_and_of_one_node() -> None:

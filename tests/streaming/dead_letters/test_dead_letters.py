@@ -147,7 +147,6 @@ def test_places_are_named_as_lists_and_logs_name_them() -> None:
 
 
 def retry_all(broker: Broker, topic: str, again: bool = False) -> int:
-    """Send all again, and return how many were sent."""
     with closing(open_retry_sink(broker.steady(), f"{topic}.dlq")) as sink:
         choice = DeadLetterChoice(TopicRange(f"{topic}.dlq"))
         plan = ResendPlan.of(box_of(broker, topic), choice, again=again)

@@ -6,7 +6,6 @@ import base64
 import hmac
 import json
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -34,9 +33,9 @@ from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.alerts import Alert, decode_alert
 from tests.streaming.workers.tracked import Bench, outgoing, stream, unbroken
 from tests.testbed.brokers import Broker, free_ports, wait_until
+from tests.testbed.http_server import webhook
 from tests.testbed.starting import kill_and_restart
 from tests.testbed.streams import beside, held
-from tests.testbed.webhook import webhook
 from tests.wire.samples import ALERT
 
 RULES = ("merged or split", "born and size > 2", "node = 7 and moved")
@@ -319,30 +318,23 @@ def test_an_address_is_given_or_in_a_file_and_none_is_shown(tmp_path: Path) -> N
         assert "secret-path" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("secret", "in_file", "key", "refusal"),
-    [
-        (None, False, None, None),
-        ("whsec_" + base64.b64encode(b"abc").decode(), False, b"abc", None),
-        (None, True, b"abc", None),
-        ("whsec_!", False, None, "alerts: the secret begins with whsec_ and is no base64"),
-        ("abc", True, None, "both secret and secret_file"),
-    ],
-)
 def test_the_secret_is_text_or_written_as_standard_webhooks_do(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    secret: str | None,
-    in_file: bool,
-    key: bytes | None,
-    refusal: str | None,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (file := tmp_path / "secret").write_text("abc\n")
-    if secret is not None:
-        monkeypatch.setenv("STREAM_ICD_ALERTS_SECRET", secret)
-    if in_file:
-        monkeypatch.setenv("STREAM_ICD_ALERTS_SECRET_FILE", str(file))
-    with pytest.raises(BadSettings, match=refusal) if refusal else nullcontext():
-        (receiver,) = AlertSettings().receivers(["https://example.org"])
-        assert receiver.key == key
-        assert "whsec" not in repr(AlertSettings())
+    written = "whsec_" + base64.b64encode(b"abc").decode()
+    for variables, key in (
+        ({}, None),
+        ({"SECRET": written}, b"abc"),
+        ({"SECRET_FILE": file}, b"abc"),
+    ):
+        with monkeypatch.context() as environment:
+            for name, value in variables.items():
+                environment.setenv(f"STREAM_ICD_ALERTS_{name}", str(value))
+            (receiver,) = AlertSettings().receivers(["https://example.org"])
+            assert receiver.key == key
+            assert "whsec" not in repr(AlertSettings())
+    with pytest.raises(BadSettings, match="alerts: the secret begins with whsec_ and is no base64"):
+        AlertSettings(secret="whsec_!")
+    with pytest.raises(BadSettings, match="both secret and secret_file"):
+        AlertSettings(secret="abc", secret_file=file)

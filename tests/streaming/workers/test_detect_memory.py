@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -20,31 +18,35 @@ import pyarrow.compute as pc
 import pytest
 import structlog
 
-from stream_icd.core import snapshot as core_snapshot
 from stream_icd.core.communities import Communities
-from stream_icd.core.errors import BadSettings
+from stream_icd.core.errors import BadMemory, BadSettings, LimitExceeded
 from stream_icd.core.snapshot import Snapshot, Window
-from stream_icd.kafka.consumer import run_consumer
+from stream_icd.core.store.store import Store
+from stream_icd.history.archive import Archive
+from stream_icd.history.archiver import Archiver
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import ClaimSettings
+from stream_icd.kafka.messages.records import Outcome, Processed, Refused
 from stream_icd.kafka.messages.records import outgoing as of_message
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS, create_topics
-from stream_icd.methods.bp.level_graph import Rows
-from stream_icd.methods.bp.posterior import Posterior
 from stream_icd.methods.memory.encoding import (
+    FORMAT,
     decode_memory,
+    enclosed,
     encode_memory,
     next_id_of,
 )
-from stream_icd.methods.memory.horizon import FILTER, Horizon
-from stream_icd.methods.memory.memory import FAR_IDS, Hypothesis, Memory
+from stream_icd.methods.memory.horizon import Horizon
+from stream_icd.methods.memory.memory import FAR_IDS, Memory
 from stream_icd.methods.model import Method
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.budget import MemorySettings
+from stream_icd.streaming.metrics.metrics import Metrics
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.memories import Memories
@@ -62,9 +64,8 @@ from tests.streaming.workers.remembered import (
 )
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.drifting import START, outgoing, remembering_model, stream
-from tests.testbed.handlers import WhenDone
 from tests.testbed.starting import kill_and_restart
-from tests.testbed.streams import as_claim, beside, held, publish
+from tests.testbed.streams import as_claim, as_read, held, publish
 
 MODEL = remembering_model()
 KEY = b'["detect", "g"]'
@@ -164,7 +165,10 @@ def test_batches_that_fail_before_or_after_they_are_published_leave_no_trace(top
     worker.handle(batch[2:4])
     worker.handle(batch[4:6])  # begun before the one before was published
     worker.new = {0}
-    results += worker.work(batch[2:4]) + worker.work(batch[4:6])
+    results += worker.work(batch[2:4])
+    results += topic.worker().work(batch[4:5])  # the partition moves to another detector, and back
+    worker.new = {0}
+    results += worker.work(batch[5:6])
     topic.work(windows[6:], first=6)  # published; the position stays at 6
     results += topic.work(windows[6:], first=6)
     assert all_said(results) == alone(windows)
@@ -214,15 +218,6 @@ def test_a_graph_that_is_spread_over_partitions_is_detected_without_memory(topic
     (result,) = topic.worker().work([record])
     assert (result.memory, result.community_ids) == (None, None)
     assert states(topic.broker, topic.name) == {}
-
-
-def test_a_refused_snapshot_does_not_change_the_memory(topic: Topic) -> None:
-    windows, worker = stream("g", 4), topic.worker()
-    good = records(windows)
-    bad = replace(good[2], value=b"no Arrow")
-    batch = [replace(record, offset=at) for at, record in enumerate([*good[:2], bad, *good[2:]])]
-    results = [record for record in worker.handle(batch) if not record.topic.endswith(".dlq")]
-    assert all_said(worker.commit(batch, results)) == alone(windows)
 
 
 def state_at(place: str, graph: str = "g", next_id: int = 7) -> MemoryState:
@@ -283,27 +278,13 @@ def far_ahead(value: bytes) -> bytes:
     return encode_memory(replace(decode_memory(value), window=window))
 
 
-def of_long_names(value: bytes) -> bytes:
-    """A state of 30 kB that is a table of 75 MB, as one who checks nothing may write it."""
-    names = pa.array([f"{'x' * 50_000}{number:06}" for number in range(1500)])
-    nobody = Posterior.uninformed(len(names))
-    filter_ = Hypothesis(FILTER, Rows.without_edges(len(names)), nobody.likeliest)
-    with pytest.MonkeyPatch.context() as unchecked:
-        unchecked.setattr(core_snapshot, "MOST_NODE_BYTES", 1 << 30)
-        memory = replace(decode_memory(value), nodes=names, seen=np.ones(len(names), np.bool_),
-                         posterior=nobody, community_ids=np.empty(0, np.int64), leader=0,
-                         hypotheses=(filter_,))  # fmt: skip
-        return encode_memory(memory)
+def above_the_limits(value: bytes) -> bytes:
+    """A state of some kilobytes that is a table of 32 MB."""
+    zeros = pa.table({"node": np.zeros(4_000_000, np.int64)})
+    return enclosed(zeros, {"format": FORMAT, "next_id": next_id_of(value)})
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        pytest.param(damaged, id="a damaged table"),
-        pytest.param(far_ahead, id="all windows would be late"),
-        pytest.param(of_long_names, id="above the limits"),
-    ],
-)
+@pytest.mark.parametrize("changed", [damaged, far_ahead, above_the_limits])
 def test_a_hostile_state_says_which_ids_go(topic: Topic, changed: Callable[[bytes], bytes]) -> None:
     windows = stream("g", 4)
     before, state = topic.work(windows[:2]), topic.state
@@ -314,15 +295,6 @@ def test_a_hostile_state_says_which_ids_go(topic: Topic, changed: Callable[[byte
     assert ids_of(*before).isdisjoint(ids_of(results[0]))
     assert max(ids_of(results[0])) < 1000
     assert [log["event"] for log in logs].count("memory cannot be used") == 1
-
-
-def test_a_state_without_a_place_is_used(topic: Topic) -> None:
-    windows = stream("g", 3)
-    results = topic.worker().handle(records(windows[:2]))
-    state = [one for one in results if one.topic == topic.name][-1]
-    headers = tuple(header for header in state.headers if header[0] != "icd_snapshot_place")
-    topic.put(replace(state, headers=headers))
-    assert all_said(topic.work(windows[2:], first=2)) == alone(windows)[2:]
 
 
 def test_a_graph_starts_anew_after_a_state_without_a_value(topic: Topic) -> None:
@@ -347,14 +319,6 @@ def test_an_operator_makes_a_graph_start_anew_and_no_id_is_used_again(topic: Top
     topic.memories().forget("g")
     (result,) = topic.work(windows[:1], first=5)
     assert (result.memory, min(ids_of(result))) == ("anew", 41)
-
-
-def test_large_states(topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    claims, windows = ClaimSettings(uri=tmp_path.as_uri()), stream("g", 3)
-    results = topic.worker().handle(records(windows[:2]))
-    topic.put(*(as_claim(one, claims) for one in results if one.topic == topic.name))
-    monkeypatch.setenv("STREAM_ICD_CLAIMS_URI", tmp_path.as_uri())
-    assert all_said(topic.work(windows[2:], first=2)) == alone(windows)[2:]
 
 
 def test_no_id_is_used_again_if_a_group_is_moved_back(topic: Topic) -> None:
@@ -394,11 +358,11 @@ def next_ids(memories: Memories, graphs: str) -> list[int | None]:
 
 
 def test_the_last_state_counts_though_its_graph_changed_partition(topic: Topic) -> None:
-    # Partitions are added after the third one.
-    for places, last in ((("0@7", "0@8", "0@7"), 2), (("5@1", "5@2"), 2)):
+    # The first detectors did not write the place. Partitions are added after the fourth state.
+    for places, last in ((("",), 1), (("0@7", "0@8", "0@7"), 2), (("5@1", "5@2"), 2)):
         topic.put(*(state_at(place, next_id=at) for at, place in enumerate(places, 1)))
         memories = topic.memories()
-        memories.begin([record("other", 0, 9), record("another", 5, 9)])
+        memories.begin([record("g", 0, 9), record("other", 5, 9)])
         assert next_ids(memories, "g") == [last]
 
 
@@ -435,6 +399,54 @@ def test_a_state_that_is_too_new_is_not_used(topic: Topic, places: list[str], ne
     memories.put("a", 0, newer)
     memories.begin([record("a", 0, 5), record("b", 1, 8)])  # 8 was not committed
     assert next_ids(memories, "ab") == [9, next_id]
+
+
+# An archive keeps states that detectors wrote, and no state that anybody else wrote stops it.
+
+
+def sent_to_archive(*states: MemoryState) -> list[Record]:
+    return as_read(of_message(MEMORY, encode_state(state)) for state in states)
+
+
+def archived(store: Store, value: bytes) -> Outcome:
+    (record,) = sent_to_archive(replace(state_at("0@0"), value=value))
+    return Archiver(Archive(store), "memory").process(record)
+
+
+def test_states_are_archived_of_one_graph_if_it_is_given(disk: Store) -> None:
+    sent = sent_to_archive(state_at("0@0", "other"), state_at("0@1"), state_at("0@2"))
+    sent[2] = replace(sent[2], key=b"no key")
+    runner = Runner(Archiver(Archive(disk), "memory"), graph="g")
+    assert list(runner.handle(sent)) == []
+    assert disk.folders("memory") == ["graph=g"]
+    metrics = Metrics(300, 10)
+    metrics.watch(MEMORY, "archive", "g").done(BatchDone(tuple(sent), (), 0.0))
+    of_group, value_of = {"group": "archive", "topic": MEMORY}, metrics.registry.get_sample_value
+    assert value_of("stream_icd_snapshots_total", of_group | {"graph": "g"}) == 1
+    assert value_of("stream_icd_skipped_total", of_group) == 2
+
+
+def test_what_no_detector_wrote_is_a_dead_letter(disk: Store) -> None:
+    other_columns = pa.table({"node": [1], "snapshot_id": ["g/0"]})
+    for value in (b"no Arrow", enclosed(other_columns, {"format": FORMAT})):
+        outcome = archived(disk, value)
+        assert isinstance(outcome, Refused)
+        assert isinstance(outcome.error, BadMemory)
+    assert not disk.folders("memory")
+
+
+def test_a_state_that_is_a_large_table_is_never_decompressed(disk: Store) -> None:
+    bomb, allocated = above_the_limits(state_at("0@0").value), pa.total_allocated_bytes()
+    outcome = archived(disk, bomb)
+    assert isinstance(outcome, Refused)
+    assert isinstance(outcome.error, LimitExceeded)
+    assert pa.total_allocated_bytes() <= allocated + 1_000_000
+
+
+def test_a_state_of_another_version_is_left_out(disk: Store) -> None:
+    for format_ in (FORMAT - 1, FORMAT + 1):
+        outcome = archived(disk, enclosed(pa.table({"node": [1]}), {"format": format_}))
+        assert outcome == Processed("not archived: of another version", {"kind": "memory"})
 
 
 HOW: dict[str, tuple[Method, Horizon]] = {"kafka": ("bp", "auto"), "embedded": ("icd", 3)}
@@ -474,51 +486,3 @@ def test_kill_9_of_a_detector(broker: Broker, topic_name: str, tmp_path: Path) -
         published = [record for record in held(broker, COMMUNITIES) if record.key == graph.encode()]
         assert places == [dict(record.headers)["icd_snapshot_place"] for record in published]
         assert len(places) == 24
-
-
-@pytest.mark.brokers("kafka")
-def test_graphs_move_between_detectors_with_their_memory(broker: Broker, topic_name: str) -> None:
-    source, found, memory = (topic_name, f"{topic_name}.found", f"{topic_name}.memory")
-    kafka = broker.settings()
-    create_topics(kafka)  # workers write notes
-    targets = TopicSpec(found, 3), TopicSpec(memory, 2, cleanup_policy="compact")
-    create_topics(kafka, [*TopicSpec(source, 3).with_dead_letters(), *targets])
-    windows, sent = {graph: stream(graph, 16) for graph in "abcde"}, 0
-
-    @contextmanager
-    def detecting() -> Iterator[set[str]]:
-        """A detector in a thread; yields the graphs that it has worked on."""
-        settings = DetectSettings(
-            topic=found, memory="auto", memory_topic=memory, group=source, threads=1
-        )
-        memories, worked = Memories.open(kafka, source, memory), set[str]()
-        runner = Runner(Detector(remembering_model, settings, memories=memories))
-        done = WhenDone(lambda batch: worked.update((r.key or b"").decode() for r in batch.records))
-        work = partial(run_consumer, kafka, source, source, runner)
-        with beside(partial(work, max_records=4, watchers=[done])) as errors:
-            yield worked
-        assert not errors
-
-    def n_found() -> int:
-        results = held(broker, found)
-        return len({(one.key, dict(one.headers)["icd_snapshot_id"]) for one in results})
-
-    def send_one_more() -> None:
-        nonlocal sent
-        publish(broker, [outgoing(of_graph[sent], source) for of_graph in windows.values()])
-        sent += 1
-        wait_until(lambda: n_found() == sent * len(windows), timeout_s=90)
-
-    with detecting() as first:
-        send_one_more()
-        with detecting() as second:
-            while not second and sent < 14:  # it takes a while to join
-                send_one_more()
-                time.sleep(1)
-            send_one_more()
-        send_one_more()  # what the second had comes back to the first
-    assert first == windows.keys()
-    assert second, "no graph moved"
-    results = list(subscribe(start="beginning", until="end", settings=kafka, topic=found))
-    for graph, of_graph in windows.items():
-        assert [said(one) for one in results if one.graph == graph] == alone(of_graph[:sent])

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from functools import cache, partial
-from itertools import product
+from functools import partial
 from pathlib import Path
-from threading import Event
 from typing import get_args
 
 import numpy as np
@@ -19,12 +17,7 @@ import structlog
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadMemory, BadSettings, RecordTooLarge
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
-from stream_icd.core.store.store import open_store
-from stream_icd.history.archive import Archive, Selection
-from stream_icd.history.replay.redetect import Redetection, ReplayJob
-from stream_icd.history.replay.replay import HistoryResults, ReplayPlan, replay
 from stream_icd.kafka.messages.claims import ClaimCheck
-from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.messages.records import Outcome
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import Record
@@ -39,12 +32,9 @@ from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.budget import Budget
 from stream_icd.streaming.execution.processes import Processes
 from stream_icd.streaming.execution.work import Engine, InProcess, Relay
-from stream_icd.wire.snapshots import encode_snapshot
 from tests.streaming.workers.remembered import (
-    Found,
     Worker,
     records,
-    results_in,
     said,
     states,
     uninterrupted,
@@ -52,95 +42,53 @@ from tests.streaming.workers.remembered import (
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import remembering_model, stream
 
-GRAPH = "g"
-LATE = "g/late"
 MODEL = remembering_model()
 
 
-Case = tuple[Method, Horizon]
-"""A method, and how far back it looks."""
-
-HORIZONS: tuple[Horizon, ...] = ("auto", "off", 5)
-CASES: list[Case] = list(product(get_args(Method), HORIZONS))
-EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} {case[1]}")
-
-
-def changed(window: Snapshot, pairs: np.ndarray, alone: list[int]) -> Snapshot:
-    """The window with these edges and isolated nodes instead of its own."""
-    src, dst = [*pairs[0], *alone], [*pairs[1], *[None] * len(alone)]
-    return snapshot_from_pairs(src, dst, graph=GRAPH, id=window.id, window=window.window)
+def changed(window: Snapshot, *pairs: tuple[int, int | None]) -> Snapshot:
+    """The window with these edges instead of its own; a node that is paired with None has none."""
+    named = {"graph": "g", "id": window.id, "window": window.window}
+    return snapshot_from_pairs(*zip(*pairs, strict=True), **named)
 
 
 def awkward() -> list[Snapshot]:
     """A stream with all that a source may do."""
-    found = stream(GRAPH, 14)
+    found = stream("g", 14)
     some = found[4].edges[:, (found[4].edges < 40).all(axis=0)]
-    found[4] = changed(found[4], some, [])  # damaged
-    found[6] = changed(found[6], np.array([[1000], [1001]]), list(range(1002, 1010)))  # one edge
-    found[7] = changed(found[7], np.array([[2000], [2001]]), [])  # nothing else
+    found[4] = changed(found[4], *some.T.tolist())  # damaged
+    found[6] = changed(found[6], (1000, 1001), *((node, None) for node in range(1002, 1010)))
+    found[7] = changed(found[7], (2000, 2001))  # nothing else
     found[8] = replace(found[8], n_communities=3)
-    found[9] = replace(changed(found[9], np.array([[3000], [3001]]), []), n_communities=2)
-    late = replace(found[2], id=LATE)
+    found[9] = replace(changed(found[9], (3000, 3001)), n_communities=2)
+    late = replace(found[2], id="g/late")
     return [*found[:11], late, *found[12:]]  # the 12th is missing
 
 
 WINDOWS = awkward()
 
 
-@cache
-def expected(case: Case) -> tuple[list[Found], bytes]:
-    """What an uninterrupted run finds, and the memory after it."""
-    return uninterrupted(WINDOWS, MODEL, method=case[0], horizon=case[1])
-
-
-@EACH
-def test_killed_workers_find_the_same(memory: Broker, topic_name: str, case: Case) -> None:
+@pytest.mark.parametrize("horizon", ["auto", "off", 5])
+@pytest.mark.parametrize("method", get_args(Method))
+def test_killed_workers_find_the_same(
+    memory: Broker, topic_name: str, method: Method, horizon: Horizon
+) -> None:
     """Each worker ends after a batch of four, and first without a commit."""
     create_topics(memory.settings(), [TopicSpec(topic_name, partitions=3)])
     batch, found = records(WINDOWS), list[Communities]()
     for start in range(0, len(batch), 4):
         some = batch[start : start + 4]
-        Worker(memory, topic_name, method=case[0], horizon=case[1]).handle(some)
-        found += Worker(memory, topic_name, method=case[0], horizon=case[1]).work(some)
-    uninterrupted_results, last = expected(case)
-    assert [said(result) for result in found] == uninterrupted_results
-    assert states(memory, topic_name)["detect", GRAPH].value == last
+        Worker(memory, topic_name, method=method, horizon=horizon).handle(some)
+        found += Worker(memory, topic_name, method=method, horizon=horizon).work(some)
+    expected, last = uninterrupted(WINDOWS, MODEL, method=method, horizon=horizon)
+    assert [said(result) for result in found] == expected
+    assert states(memory, topic_name)["detect", "g"].value == last
     uses = [result.memory for result in found]
     assert uses[:6] == ["first", *["continued"] * 3, "damaged", "continued"]
     assert uses[11:] == ["late", *["continued"] * 2]
-    highest = {"auto": 20, "off": 1, "5": 5}[str(case[1])]
-    for result in found:
-        assert result.community_ids is not None
-        assert len(set(result.community_ids.tolist())) == result.n_communities
-        assert np.bincount(result.labels).all()
-        assert result.horizon is not None
-        assert 1 <= result.horizon <= highest
+    highest = {"auto": 20, "off": 1, "5": 5}[str(horizon)]
+    assert all(1 <= (result.horizon or 0) <= highest for result in found)
+    assert [found[at].predicted_bits is None for at in (0, 3)] == [True, False]
     assert [found[at].n_communities for at in (8, 9)] == [3, 2]
-    assert 9 <= found[6].n_communities <= 10
-    assert 1 <= found[7].n_communities <= 2
-    assert found[0].predicted_bits is None
-    assert found[3].predicted_bits is not None
-    before, after = (found[at].ids_of_nodes for at in (3, 5))
-    assert before is not None
-    assert after is not None
-    assert (before == after).mean() > 0.5
-
-
-@EACH
-def test_a_replay_gives_the_same_results(case: Case, tmp_path: Path) -> None:
-    store, out = (open_store(str(tmp_path / name)) for name in ("history", "again"))
-    for snapshot in [one for one in WINDOWS if one.id != LATE]:
-        Archive(store).add("snapshots", encode_snapshot(snapshot))
-    settings = DetectSettings(memory="auto", method=case[0], horizon=case[1], threads=1)
-    redetection, results = Redetection(MODEL, settings), HistoryResults(out)
-    jobs = [ReplayJob.of_archived(store.uri, window) for window in Archive(store).windows()]
-    plan = ReplayPlan.of(jobs, results, redetection)
-    replay(jobs, plan, InProcess(redetection), results, Tempo(), lambda: 0.0, Event())
-    archived = Archive(out).windows(Selection("communities"))
-    found = list(map(said, results_in(map(Archive(out).read_message, archived))))
-    assert found == [one for one in expected(case)[0] if one[0] != LATE]
-    kept = results.kept(redetection.version)
-    assert {one[2] for one in kept} == {redetection.revision(job) for job in jobs}
 
 
 OpenEngine = Callable[[str, str], AbstractContextManager[Engine[Record, Outcome]]]

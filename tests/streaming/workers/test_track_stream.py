@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,6 @@ from stream_icd.core.errors import OffsetGone, TopicMissing
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Window
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.reader import open_reader
@@ -48,7 +48,7 @@ from tests.streaming.workers.tracked import Bench, outgoing, same, stream, unbro
 from tests.testbed import drifting
 from tests.testbed.brokers import Broker
 from tests.testbed.starting import kill_and_restart
-from tests.testbed.streams import beside, held, publish
+from tests.testbed.streams import held, publish
 
 FAR = datetime(9999, 12, 31, tzinfo=UTC)
 BELIEVES = TrackSettings(ahead=timedelta(days=9999 * 366))
@@ -70,23 +70,6 @@ def tracker(bench: Bench, settings: TrackSettings = TrackSettings(), **options: 
 def subscribed(bench: Bench, graph: str | None = None, **options: object) -> list[CommunityEvents]:
     where = {"start": "beginning", "settings": bench.broker.settings(), "topic": bench.target}
     return list(subscribe_events(graph, **where, **options))  # type: ignore[arg-type]
-
-
-@in_partitions
-def test_each_graph_in_order_and_a_new_worker_goes_on_where_the_last_was(bench: Bench) -> None:
-    a, b = stream("a", 12), stream("b", 12, seed=4)
-    pairs = [communities for pair in zip(a, b, strict=True) for communities in pair]
-    create_topics(bench.broker.settings())  # workers write notes
-    for share, count in ((pairs[:10], 10), (pairs[10:], 24)):
-        bench.sent(share)
-        source, worker = bench.source, tracker(bench)
-        consume = partial(run_consumer, bench.broker.settings(), source, source, worker)
-        with beside(partial(consume, max_records=4)) as errors:
-            assert len(subscribed(bench, limit=count)) == count
-        assert not errors
-    for graph in (a, b):
-        found = [events for events in bench.events if events.graph == graph[0].graph]
-        assert same(found, unbroken(graph))
 
 
 @pytest.mark.brokers("kafka")
@@ -159,15 +142,19 @@ def test_workers_take_turns_and_batches_that_fail_are_told_once(bench: Bench) ->
     assert same(bench.events, unbroken(stream("g", 16)))
 
 
-def test_missing_late_and_repeated_windows(bench: Bench) -> None:
-    hours, worker = stream("g", 9), tracker(bench)
-    records = bench.sent([*hours[:3], hours[5], hours[4], hours[5], hours[2], *hours[6:]])
+def test_missing_late_and_repeated_windows_and_another_model(bench: Bench) -> None:
+    """Each worker knows from the topic what those before it have tracked, and by which model."""
+    hours = stream("g", 9)
+    new = [window("g", hour, hours[hour].labels, "m@2") for hour in (2, 6, 7, 8)]
+    sent = [*hours[:3], hours[5], hours[4], hours[5], *new, hours[5]]
+    records = bench.sent(sent)
     for start in range(0, len(records), 2):
-        bench.work(worker, records[start : start + 2])
+        bench.work(tracker(bench), records[start : start + 2])
     tracked = bench.events
-    assert same(tracked, unbroken([*hours[:3], hours[5], hours[4], *hours[6:]]))
-    assert [(events.snapshot_id, events.missed, events.late) for events in tracked[3:6]] == [
-        ("g/5", 2, False), ("g/4", 0, True), ("g/6", 0, False)]  # fmt: skip
+    assert same(tracked, unbroken([*hours[:3], hours[5], hours[4], *new]))
+    said = [(events.missed, events.late, events.model_before) for events in tracked[3:]]
+    before = [(2, False, None), (0, True, None), (0, True, "m@1"), (0, False, "m@1")]
+    assert said == [*before, *[(0, False, None)] * 2]
 
 
 def test_other_ids_than_before_are_reported(bench: Bench) -> None:
@@ -180,19 +167,6 @@ def test_other_ids_than_before_are_reported(bench: Bench) -> None:
             bench.work(tracker(bench), [record])
     said = [log["event"] for log in logs if "the ids of the nodes" in log["event"]]
     assert [" were text" in one for one in said] == [False, True]
-
-
-def test_a_new_worker_knows_the_model_and_the_late_ones_before_it(bench: Bench) -> None:
-    hours = stream("g", 6)
-    new = [window("g", i, communities.labels, "m@2") for i, communities in enumerate(hours)]
-    sent = [*hours[:3], new[2], *new[3:]]
-    records = bench.sent(sent)
-    bench.work(tracker(bench), records[:4])
-    bench.work(tracker(bench), records[4:])
-    tracked = bench.events
-    assert same(tracked, unbroken(sent))
-    assert [events.late for events in tracked] == [False, False, False, True, False, False, False]
-    assert [events.model_before for events in tracked[4:]] == ["m@1", None, None]
 
 
 def revised(communities: Communities, labels: object, revision: str, place: str) -> Communities:
@@ -239,17 +213,16 @@ def test_windows_outlive_retention(bench: Bench, monkeypatch: pytest.MonkeyPatch
     hours = stream("g", 3)
     records = bench.sent(hours)
     bench.work(tracker(bench), records[:2])
-    ends = iter([2, None])
 
     @contextmanager
-    def gone_at_first(*args: object, **options: object) -> Iterator[Iterator[Record]]:
-        def some(end: int | None) -> Iterator[Record]:
-            yield from islice(found, end)
-            if end is not None:
-                raise OffsetGone("retention removed the next record")
+    def gone_at_first(*args: Any, **options: Any) -> Iterator[Iterator[Record]]:
+        monkeypatch.undo()
+        with open_reader(*args, **options) as found:
+            yield two_of(found)
 
-        with open_reader(*args, **options) as found:  # type: ignore[arg-type]
-            yield some(next(ends))
+    def two_of(found: Iterator[Record]) -> Iterator[Record]:
+        yield from islice(found, 2)
+        raise OffsetGone("retention removed the next record")
 
     monkeypatch.setattr(events_topic, "open_reader", gone_at_first)
     bench.work(tracker(bench), records[2:])
@@ -371,15 +344,6 @@ def test_late_windows_do_not_push_others_out_of_memory(bench: Bench) -> None:
     assert bench.events[-1].communities.tolist() == apart
 
 
-def test_a_message_that_is_none_is_dead_lettered_and_the_stream_goes_on(bench: Bench) -> None:
-    hours = stream("g", 2)
-    bad = OutgoingRecord(bench.source, b"?", b"g", (("ce_id", b"x"),))
-    bench.work(tracker(bench), bench.sent([hours[0], bad, hours[1]]))
-    assert same(bench.events, unbroken(hours))
-    (letter,) = held(bench.broker, f"{bench.source}.dlq")
-    assert (letter.value, dict(letter.headers)["icd_dlq_stage"]) == (b"?", b"decode")
-
-
 def test_without_a_topic_to_remember_in_it_does_not_begin(bench: Bench) -> None:
     with pytest.raises(TopicMissing):
         list(tracker(replace(bench, target="no-such-topic")).handle(bench.sent(stream("g", 1))))
@@ -404,15 +368,6 @@ def long_ids(graph: str, hour: int, size: int = 4000, count: int = 1000) -> Comm
     return replace(window(graph, hour, np.arange(count) % 2), nodes=nodes)
 
 
-def test_a_packed_window_takes_few_bytes_and_is_the_same() -> None:
-    tracked = track((), long_ids("g", 0))
-    packed = PackedWindow.of(tracked)
-    assert same([packed.whole()], [tracked])
-    assert packed.identity() == tracked.identity()
-    assert packed.n_bytes < tracked.n_bytes / 100
-    assert tracked.n_bytes > tracked.nodes.nbytes > 4_000_000
-
-
 def test_the_longest_unused_graphs_and_windows_are_let_go() -> None:
     windows = tuple(PackedWindow.of(track((), communities)) for communities in stream("g", 1))
     size = windows[0].n_bytes
@@ -424,7 +379,10 @@ def test_the_longest_unused_graphs_and_windows_are_let_go() -> None:
     recent.put("d", 3 * windows)  # alone it is too much, and kept nevertheless
     assert (recent.let_go, recent.n_bytes) == ({"a", "b", "c"}, 3 * size)
 
-    many = [PackedWindow.of(track((), long_ids("g", 0))) for _ in range(3)]
+    tracked = track((), long_ids("g", 0))
+    many = [PackedWindow.of(tracked) for _ in range(3)]
+    assert many[0].n_bytes < tracked.n_bytes / 100
+    assert tracked.n_bytes > tracked.nodes.nbytes > 4_000_000
     unpacked = Unpacked(most_bytes=10_000_000)
     assert unpacked.all(many[:1])[0] is unpacked.all(many[:1])[0]
     assert len(unpacked.all(many)) == 3
@@ -470,7 +428,7 @@ def test_ids_of_megabytes_are_left_out(bench: Bench, monkeypatch: pytest.MonkeyP
         bench.work(tracker(bench), bench.sent([refused, *stream("g", 2)]))
     (reason,) = [line["reason"] for line in log if line["event"] == "not an events message"]
     assert "has 2000000 bytes; the limit is 4096: send a shorter id" in reason
-    assert len([line for line in log if line["event"] == "dead letter"]) == 1
+    assert [line["stage"] for line in log if line["event"] == "dead letter"] == ["decode"]
     assert len([one for one in held(bench.broker, bench.target) if one.key == b"g"]) == 2
 
 
@@ -498,24 +456,25 @@ def mixed() -> dict[str, list[Communities]]:
     with_ids, alone = list(detected(range(10))), list(detected(range(10), memory_on=False))
     pairs = zip(with_ids, alone, strict=True)
     return {
-        "with ids": with_ids,
         "memory off for a while": [*with_ids[:4], *alone[4:6], *with_ids[6:]],
-        "gaps": [with_ids[at] for at in (0, 1, 5, 6, 9)],
-        "late and again": [with_ids[at] for at in (0, 1, 2, 1, 3, 3, 2, 4, 5, 6, 7, 8, 9)],
-        "memory on later": [*alone[:4], *with_ids[4:]],
+        "gaps, late and again": [with_ids[at] for at in (0, 1, 2, 1, 3, 3, 2, 6, 7, 9)],
         "memory lost": [*with_ids[:5], *detected(range(5, 10))],
         "two groups": [communities for pair in pairs for communities in pair],
     }
 
 
-HAVE_OTHER_IDS = ("memory on later", "memory lost", "two groups")
-"""Their events have ids of their own; those of the others have the ids of the results."""
-
-
 @pytest.mark.parametrize(
-    "name", ["with ids", "memory off for a while", "gaps", "late and again", *HAVE_OTHER_IDS]
+    ("name", "has_ids_of_results"),
+    [
+        ("memory off for a while", True),
+        ("gaps, late and again", True),
+        ("memory lost", False),
+        ("two groups", False),
+    ],
 )
-def test_trackers_take_turns(bench: Bench, mixed: dict[str, list[Communities]], name: str) -> None:
+def test_trackers_take_turns(
+    bench: Bench, mixed: dict[str, list[Communities]], name: str, has_ids_of_results: bool
+) -> None:
     records = bench.sent(mixed[name])
     for start in range(0, len(records), 3):
         bench.work(tracker(bench), records[start : start + 3])
@@ -525,5 +484,5 @@ def test_trackers_take_turns(bench: Bench, mixed: dict[str, list[Communities]], 
     assert same(bench.events, unbroken(once.values()))
     for result, events in zip(once.values(), bench.events, strict=True):
         ids = result.ids_of_nodes
-        if name not in HAVE_OTHER_IDS and ids is not None and not events.late:
+        if has_ids_of_results and ids is not None and not events.late:
             assert events.communities.tolist() == ids.tolist()

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatch
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tests.testbed.faults.crash_points import die_while_publishing
-
 VARIABLE = "TEST_FAULT"
+CRASH_POINTS = {
+    "before send": ("KafkaProducer", "send"),
+    "after send": ("KafkaProducer", "send_offsets_to_transaction"),
+    "before commit": ("KafkaProducer", "commit_transaction"),
+    "before commit, at least once": ("KafkaConsumer", "commit"),
+}
+"""Where a worker can be made to kill itself, while it publishes a batch."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,46 @@ def inject(fault: Fault) -> None:
         take_long(fault)
     if fault.asked:
         tell_when_asked(Path(fault.asked))
+
+
+def die_while_publishing(crash_point: str, batch: int = 1) -> None:
+    """Let this process kill itself at `crash_point` of the `batch`-th batch, counted from 1.
+
+    Not before: where a broker is tested for what it can do, that publishes by the same calls.
+    """
+    import kafka
+
+    owner, method = CRASH_POINTS[crash_point]
+    batches = 0
+
+    def armed(publish: Publish, *arguments: Any) -> None:
+        nonlocal batches
+        batches += 1
+        if batches == batch:
+            setattr(getattr(kafka, owner), method, _die)
+        publish(*arguments)
+
+    publish_by(armed)
+
+
+Publish = Callable[..., None]
+
+
+def publish_by(call: Callable[..., None], setattr: Callable[..., None] = setattr) -> None:
+    """Have each worker call `call(publish, *arguments)` instead of the `publish` of its sink."""
+    from stream_icd.kafka import consumer
+    from stream_icd.kafka.delivery.delivery import open_sink
+
+    def opened(*arguments: Any) -> Any:
+        sink = open_sink(*arguments)
+        sink.publish = partial(call, sink.publish)  # type: ignore[method-assign]
+        return sink
+
+    setattr(consumer, "open_sink", opened)
+
+
+def _die(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def take_long(fault: Fault) -> None:

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from math import nan
+from pathlib import Path
 from typing import Self
 
 import numpy as np
 
 from stream_icd.core.child_process import tail
+from stream_icd.core.communities import Communities
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.port import TopicSpec, dead_letter_topic
@@ -82,6 +84,10 @@ class Item:
     graph: str
     snapshot_id: str
     n_nodes: int
+
+    @classmethod
+    def of(cls, one: Snapshot | Communities) -> Self:
+        return cls(one.graph, one.id if isinstance(one, Snapshot) else one.snapshot_id, one.n_nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +168,7 @@ class Play:
         self._stop = threading.Event()
         self._watches = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
-        self._programs: dict[str, Program] = {}
+        self._logs: dict[Program, Path] = {}
 
     def __enter__(self) -> Self:
         delete_topics(self.ground, [spec.name for spec in TOPICS])  # of the scenario before
@@ -172,7 +178,7 @@ class Play:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for program in self._programs.values():
+        for program in self._logs:
             program.kill()
             program.wait()
         self._stop.set()
@@ -188,7 +194,7 @@ class Play:
                 graph = self._graphs[number % len(self._graphs)]
                 snapshot = self._make(graph, number // len(self._graphs))
                 publisher.send(record_of(snapshot, clock))
-                self.sent.append(Item(graph, snapshot.id, snapshot.n_nodes))
+                self.sent.append(Item.of(snapshot))
                 time.sleep(every_s)
 
     def long(self, pattern: str, seconds: float) -> Fault:
@@ -239,18 +245,17 @@ class Play:
         chosen = direct | dict(self.ground.waits) | settings
         environment = os.environ | {f"STREAM_ICD_{k.upper()}": str(v) for k, v in chosen.items()}
         environment |= fault.environment() if fault else {}
-        name = f"{self.group}-{len(self._programs)}.log"
+        log = self.ground.folder / f"{self.group}-{len(self._logs)}.log"
         # The client has noted the clock once it is imported, so that it cannot be turned back.
         start = start_python if fault and fault.clock_backwards else self.ground.start
         command = ("consume", *arguments, "--group", self.group)
-        log = self.ground.folder / name
-        self._programs[name] = start(command, log, env=environment, module=module)
-        return self._programs[name]
+        program = start(command, log, env=environment, module=module)
+        self._logs[program] = log
+        return program
 
     def log(self, program: Program) -> str:
         """What a program said so far."""
-        (name,) = (name for name, started in self._programs.items() if started is program)
-        return (self.ground.folder / name).read_text(errors="replace")
+        return self._logs[program].read_text(errors="replace")
 
     def healed(self) -> None:
         """The fault is over: from now on it counts how long things take."""
@@ -270,14 +275,8 @@ class Play:
         try:
             wait_until(lambda: len(self.seen) >= expected, timeout_s)
         except AssertionError as error:
-            logs = "\n".join(
-                f"{name}\n{tail(self.ground.folder / name)}" for name in self._programs
-            )
+            logs = "\n".join(f"{log.name}\n{tail(log)}" for log in self._logs.values())
             raise AssertionError(f"{len(self.sightings)} of {expected} seen\n{logs}") from error
-
-    def wait_published(self, count: int) -> None:
-        """Return when so many results were seen, repeated ones too."""
-        wait_until(lambda: len(self.sightings) >= count, PATIENCE_S)
 
     def wait_stopped(self, program: Program, timeout_s: float = PATIENCE_S) -> str:
         """Wait for a program that ends by itself, and note its exit status; its last words.
@@ -293,11 +292,11 @@ class Play:
         """The outcome of a fault that is over, once another detector has done the rest."""
         self.healed()
         self.detector(*options, **settings)
-        self.wait_seen()
         return self.outcome()
 
     def outcome(self) -> Outcome:
-        """What the communities topic holds in the end, to a reader who comes afterwards."""
+        """What the communities topic holds once all is seen, to a reader who comes afterwards."""
+        self.wait_seen()
         return self.outcome_of(map(result, held(self.ground, COMMUNITIES)))
 
     def outcome_of(self, seen: Iterable[Item]) -> Outcome:
@@ -326,8 +325,7 @@ class Play:
 
 
 def result(record: Record) -> Item:
-    communities = decode_communities(record.key, record.value, record.headers)
-    return Item(communities.graph, communities.snapshot_id, len(communities.nodes))
+    return Item.of(decode_communities(record.key, record.value, record.headers))
 
 
 def held(ground: Ground, topic: str, until: Until = "end") -> list[Record]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Self
 
 HOST = "127.0.0.1"
@@ -57,7 +57,7 @@ class Proxy:
         again, as after a router forgot them. New ones work once the block ends."""
         self._loop.call_soon_threadsafe(self._flows.clear)
         yield
-        self._call(lambda: self._lost.update(self._links))
+        self._loop.call_soon_threadsafe(lambda: self._lost.update(self._links))
         self._loop.call_soon_threadsafe(self._flows.set)
 
     def _listen(self) -> None:
@@ -66,12 +66,6 @@ class Proxy:
 
     def _hang_up(self) -> None:
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(PATIENCE_S)
-
-    def _call(self, change: Callable[[], None]) -> None:
-        async def changed() -> None:
-            change()
-
-        asyncio.run_coroutine_threadsafe(changed(), self._loop).result(PATIENCE_S)
 
     async def _close(self) -> None:
         assert self._server is not None

@@ -1,9 +1,9 @@
-"""What is known of a node or a community: search, past, composition, explanation."""
+"""What is known of a node or a community: search, composition, legend, explanation."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,40 +19,14 @@ _MOST_COLOURS = 9  # values with a colour of their own
 _MOST_GRAPHS = 12  # graphs of the newest windows that are read for one explanation
 LOOKED_BACK = 400  # windows in which the community before is sought
 
-Past = MutableMapping[SeenWindow, int | None]
-"""The community of a node in windows; None where it is missing."""
-
 
 def names_like(window: SeenWindow, beginning: str, limit: int) -> list[str]:
     """Return at most `limit` nodes whose names begin with that text, in ascending order."""
     import pyarrow.compute as pc
 
     names = pc.cast(unpacked(window.members)[0], pa.large_utf8())
-    chosen = names.filter(pc.starts_with(names, beginning))
-    return [str(name) for name in chosen.slice(0, limit).to_pylist()]
-
-
-def node_past(windows: Sequence[SeenWindow], node: str, past: Past) -> dict[str, Any]:
-    """Return where a node was: a span for each time that its community stayed the same.
-
-    A span has the numbers and starts of its first and last window, and the community, or None for
-    windows in which the node is missing. Before its first appearance there is no span.
-
-    `past`: of this node; windows that are not in it are unpacked, and added.
-    """
-    spans: list[dict[str, Any]] = []
-    n_windows = 0
-    for window in windows:
-        if window not in past:
-            past[window] = window.community_of(node)
-        community, start = past[window], window.result.window.start.isoformat()
-        n_windows += community is not None
-        last = {"to": window.number, "last": start}
-        if spans and spans[-1]["id"] == community:
-            spans[-1] |= last
-        elif spans or community is not None:
-            spans.append({"id": community, "from": window.number, "start": start, **last})
-    return {"node": node, "seen": n_windows, "of": len(windows), "spans": spans}
+    chosen: list[str] = names.filter(pc.starts_with(names, beginning)).slice(0, limit).to_pylist()
+    return chosen
 
 
 def composition(window: SeenWindow, community: int, naming: Naming | None) -> dict[str, Any]:

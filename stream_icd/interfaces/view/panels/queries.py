@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -23,13 +23,11 @@ from stream_icd.interfaces.view.feeds.sources import Sources
 from stream_icd.interfaces.view.panels.community_map import node_places, opened, quotient
 from stream_icd.interfaces.view.panels.details import (
     LOOKED_BACK,
-    Past,
     composition,
     explained,
     explained_community,
     legend,
     names_like,
-    node_past,
 )
 from stream_icd.interfaces.view.panels.flow import event_list, flow, names_in
 from stream_icd.interfaces.view.panels.life import comparison, life
@@ -39,6 +37,7 @@ from stream_icd.methods.tracking.explain_community import CommunityExplanation
 
 Parameters = Mapping[str, str]
 _Answer = dict[str, Any]
+_Past = MutableMapping[SeenWindow, int | None]  # a node's community; None where it is missing
 
 MOST_WINDOWS = 6000
 MOST_COLUMNS = 120
@@ -94,7 +93,7 @@ class Queries:
     _coloured: KeptValues[tuple[SeriesName, str, bool], list[str]] = field(
         default_factory=lambda: KeptValues(_KEPT_MAPS)
     )
-    _pasts: KeptValues[str, Past] = field(
+    _pasts: KeptValues[str, _Past] = field(
         default_factory=lambda: KeptValues(_KEPT_PASTS)
     )  # by node
 
@@ -255,11 +254,27 @@ class Queries:
         return {"nodes": names_like(window, _text(query, "beginning"), _MOST_NAMES)}
 
     def node(self, query: Parameters) -> _Answer:
-        """Where a node was."""
+        """Where a node was: a span for each time that its community stayed the same.
+
+        A span has the numbers and starts of its first and last window, and the community, or None
+        for windows in which the node is missing. Before its first appearance there is no span.
+        """
         windows = self._windows(query, _SEARCHED_WINDOWS, _SEARCHED_WINDOWS)
         node = _text(query, "node")
         past = self._pasts.get(node) or self._pasts.put(node, WeakKeyDictionary())
-        return node_past(windows, node, past)
+        spans: list[dict[str, Any]] = []
+        n_windows = 0
+        for window in windows:
+            if window not in past:  # only then: to unpack a window takes milliseconds
+                past[window] = window.community_of(node)
+            community, start = past[window], window.result.window.start.isoformat()
+            n_windows += community is not None
+            last = {"to": window.number, "last": start}
+            if spans and spans[-1]["id"] == community:
+                spans[-1] |= last
+            elif spans or community is not None:
+                spans.append({"id": community, "from": window.number, "start": start, **last})
+        return {"node": node, "seen": n_windows, "of": len(windows), "spans": spans}
 
     def explain(self, query: Parameters) -> _Answer:
         """What happened around a node."""

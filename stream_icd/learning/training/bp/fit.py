@@ -119,10 +119,7 @@ def _default_for(fit: Fit) -> dict[str, Fit]:
 
 
 def _first_as_good(
-    fits: Mapping[str, Fit],
-    graphs: Sequence[LabelledGraph],
-    by: Literal["AMI", "bits"],
-    seed: int,
+    fits: Mapping[str, Fit], graphs: Sequence[LabelledGraph], by: Literal["AMI", "bits"], seed: int
 ) -> Fit:
     """The first fit whose mean score is as high as the best one's, within the standard error.
 

@@ -62,7 +62,6 @@ further round. On small graphs, where the criterion is noisy, no choice is dropp
 _SEARCHING = BpParameters(search=True)
 """Each graph searches for its own resolution, as with the model `default`."""
 
-
 FEWEST = 3
 """Minimum number of windows to learn from."""
 

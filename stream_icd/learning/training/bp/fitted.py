@@ -75,7 +75,6 @@ class Fit:
 OnStep = Callable[[str, int, int], None]
 """Called with a task, its completed steps, and its total, which never changes."""
 
-
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 

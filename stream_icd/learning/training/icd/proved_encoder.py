@@ -302,9 +302,7 @@ def _alone(teacher: Taught, model: Model, threads: int) -> float:
 
 def _remembering(models: Sequence[Model], windows: Sequence[Taught]) -> list[list[float]]:
     windows = [window for window in windows if window.graph.moment is not None]
-    graphs = [
-        LabelledGraph(window.graph.adjacency, None, window.graph.moment) for window in windows
-    ]
+    graphs = [replace(window.graph, labels=None) for window in windows]
     return [
         [_agreement(window, judged.communities) for judged in of_window]
         for window, of_window in zip(windows, judge(graphs, models), strict=True)

@@ -114,19 +114,14 @@ def in_hindsight(windows: Sequence[LabelledGraph], seed: int = 0) -> list[Labels
 
 def _runs(windows: Sequence[LabelledGraph]) -> Iterator[list[int]]:
     """The places of the windows of each graph, each after the one before; if not, another run."""
-    runs = dict[str, list[int]]()
+    runs, ends = dict[str, list[int]](), dict[str, datetime]()
     for place, window in enumerate(windows):
         assert window.moment is not None
         if not window.adjacency.nnz:
             continue
-        run = runs.setdefault(window.moment.graph, [])
-        if run and _end(windows[run[-1]]) >= window.moment.window.end:
-            yield runs.pop(window.moment.graph)
-            run = runs.setdefault(window.moment.graph, [])
-        run.append(place)
+        graph, end = window.moment.graph, window.moment.window.end
+        if graph in runs and ends[graph] >= end:
+            yield runs.pop(graph)
+        runs.setdefault(graph, []).append(place)
+        ends[graph] = end
     yield from runs.values()
-
-
-def _end(window: LabelledGraph) -> datetime:
-    assert window.moment is not None
-    return window.moment.window.end

@@ -19,11 +19,7 @@ from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.encoder.neighbourhood import FeatureTensors, GraphNeighbourhood
-from stream_icd.methods.icd.features import (
-    SparsePlusRankOne,
-    model_features,
-    structure_matrix,
-)
+from stream_icd.methods.icd.features import SparsePlusRankOne, model_features, structure_matrix
 from stream_icd.methods.icd.recipe import Recipe, Variant
 
 _BLOCK_ROWS, _GPU_BLOCK_ROWS = 1024, 8192

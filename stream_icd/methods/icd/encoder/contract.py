@@ -60,6 +60,13 @@ class Encoder(ABC):
     ) -> Floats32:
         """U of a graph `(n, n)` with reduced features Z, `(n, L)`."""
 
+    @staticmethod
+    def _uniform(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+        """Numbers from -1 to 1, from raw output of the bit generator."""
+        # Versions of NumPy share raw bits, but not what distributions make of them.
+        raw = np.asarray(rng.bit_generator.random_raw(n))
+        return (raw >> np.uint64(11)).astype(np.float64) / 2**52 - 1
+
     def _scaled_rows(self, hidden: Floats32) -> Floats32:
         """The rows in place, to length 1 if the recipe says so; a row of zeros stays zero."""
         if self.settings.normalise_rows:

@@ -105,11 +105,9 @@ class Edges(Encoder):
             weights[name] += 1
         for name in ("first", "second"):
             n_in = weights[name].shape[1]
-            # Versions of NumPy share raw bits, but not what distributions make of them.
-            raw = np.asarray(rng.bit_generator.random_raw(weights[name].size))
-            uniform = (raw >> np.uint64(11)).astype(np.float64) / 2**52 - 1  # from -1 to 1
+            uniform = self._uniform(rng, weights[name].size).reshape(weights[name].shape)
             bound = np.sqrt(6 / n_in)  # He et al. 2015: the variance of rectified units stays
-            weights[name] = (bound * uniform).astype(np.float32).reshape(weights[name].shape)
+            weights[name] = (bound * uniform).astype(np.float32)
         return weights
 
     def embed(

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.methods.icd.encoder.contract import Differentiable, Weights, projection
@@ -44,7 +43,7 @@ class _Hops(Differentiable):
     def initial_weights(self, rng: np.random.Generator) -> Weights:
         """`START`, with a little noise; a seed makes the same bits on every machine."""
         return {
-            name: (np.array(numbers) + _NOISE * _uniform(rng, len(numbers))).astype(np.float32)
+            name: (np.array(numbers) + _NOISE * self._uniform(rng, len(numbers))).astype(np.float32)
             for name, numbers in START.items()
         }
 
@@ -82,13 +81,6 @@ class _Hops(Differentiable):
             hidden = self.scaled(degrees**-a * neighbourhood.total(degrees**-b * hidden))
             mixed = mixed + weight * hidden
         return self.smoothed(self.scaled(mixed), neighbourhood)
-
-
-def _uniform(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
-    """Numbers from -1 to 1, from raw output of the bit generator."""
-    # Versions of NumPy share raw bits, but not what distributions make of them.
-    raw = np.asarray(rng.bit_generator.random_raw(n))
-    return (raw >> np.uint64(11)).astype(np.float64) / 2**52 - 1
 
 
 def _add(total: Floats32, weight: np.float32, hidden: Floats32, threads: int) -> None:

@@ -9,7 +9,19 @@ from functools import partial
 from tests.testbed.faults.ground import Ground
 from tests.testbed.faults.play import Outcome
 from tests.testbed.faults.proxy import Proxy
-from tests.testbed.faults.scenarios import detectors, disk, outages, producers, topics
+from tests.testbed.faults.scenarios import detectors
+from tests.testbed.faults.scenarios.surroundings import (
+    clocks_backwards,
+    cut,
+    disk_full,
+    killed,
+    offsets_gone,
+    outage,
+    paused,
+    stopped,
+    the_same_twice,
+    topic_deleted,
+)
 
 TWO_PROCESSES = ("--processes", "2")
 AT_LEAST_ONCE = ("--delivery", "at-least-once")
@@ -63,17 +75,17 @@ KILLS = (
 """Detectors, or their processes, are killed."""
 
 SURROUNDINGS = (
-    Scenario("broker killed (-9) and restarted", partial(outages.outage, away=outages.killed)),
-    Scenario("broker shut down and restarted", partial(outages.outage, away=outages.stopped)),
-    Scenario("broker paused for 20 s (SIGSTOP)", partial(outages.outage, away=outages.paused)),
-    Scenario("network refuses connections", partial(outages.cut, by=Proxy.refusing)),
-    Scenario("network delays everything", partial(outages.cut, by=Proxy.holding)),
-    Scenario("network loses connections (half open)", partial(outages.cut, by=Proxy.losing)),
-    Scenario("snapshots topic deleted and created again", topics.deleted, "78 TopicMissing"),
-    Scenario("committed offset removed by retention", topics.offsets_gone, "78 OffsetGone"),
-    Scenario("disk full while archiving", disk.full, "75 StoreUnwritable"),
-    Scenario("two producers send the same snapshots", producers.the_same_twice),
-    Scenario("clocks go backwards, one hour per second", producers.backwards),
+    Scenario("broker killed (-9) and restarted", partial(outage, away=killed)),
+    Scenario("broker shut down and restarted", partial(outage, away=stopped)),
+    Scenario("broker paused for 20 s (SIGSTOP)", partial(outage, away=paused)),
+    Scenario("network refuses connections", partial(cut, by=Proxy.refusing)),
+    Scenario("network delays everything", partial(cut, by=Proxy.holding)),
+    Scenario("network loses connections (half open)", partial(cut, by=Proxy.losing)),
+    Scenario("snapshots topic deleted and created again", topic_deleted, "78 TopicMissing"),
+    Scenario("committed offset removed by retention", offsets_gone, "78 OffsetGone"),
+    Scenario("disk full while archiving", disk_full, "75 StoreUnwritable"),
+    Scenario("two producers send the same snapshots", the_same_twice),
+    Scenario("clocks go backwards, one hour per second", clocks_backwards),
 )
 """Something else than a detector fails: broker, network, topics, disk, producers, clocks."""
 

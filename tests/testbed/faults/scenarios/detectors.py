@@ -46,7 +46,6 @@ def worker_process(ground: Ground) -> Outcome:
         assert worker != detector.pid
         os.kill(worker, signal.SIGKILL)
         play.healed()
-        play.wait_seen()
         return play.outcome()
 
 
@@ -67,7 +66,6 @@ def come_and_go(ground: Ground) -> Outcome:
             second.kill()
             second.wait()
             play.healed()
-        play.wait_seen()
         return play.outcome()
 
 
@@ -107,7 +105,6 @@ def asked_to_end(ground: Ground, seconds: float) -> Outcome:
         end(first, play)
         play.stopped_with = "0"
         play.detector()
-        play.wait_seen()
         return play.outcome()
 
 
