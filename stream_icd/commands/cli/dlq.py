@@ -100,8 +100,7 @@ class _ListLetters(_ChosenLetters):
                 no_match = error
         if no_match is not None and not records:
             raise no_match
-        documents = (json.dumps(_document(record)) for record in records)
-        say(*(documents if self.format == "json" else _table_lines(records)))
+        say(*(_json_lines(records) if self.format == "json" else _table_lines(records)))
 
 
 @command(app, "show")
@@ -236,6 +235,10 @@ def _counts_lines(letters: Iterable[DeadLetter]) -> Iterator[str]:
 
     for name, count in Counter(letter.exception or UNKNOWN for letter in letters).most_common():
         yield f"{count:,} {printable(name)}"
+
+
+def _json_lines(records: Sequence[BadRecord]) -> Iterator[str]:
+    return (json.dumps(_document(record)) for record in records)
 
 
 def _plan_lines(plan: ResendPlan) -> Iterator[str]:
