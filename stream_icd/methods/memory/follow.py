@@ -64,9 +64,10 @@ searched last."""
 _LONGEST_PAUSE = 64
 """Windows that a hypothesis waits at most until it is followed again."""
 
-_N_SEARCHES, _N_FIRST = 6, 8
-"""How often a sum that leads is searched in its turn in the first windows of a small graph. There a
-search ends in one of many states, and later windows start from it."""
+_N_SEARCHES, _N_FIRST, _SEARCHED = 6, 8, 32_000
+"""How often a sum that leads is searched in its turn in the first windows of a small graph, whose
+searches read so many entries of the window at most. There a search ends in one of many states, and
+later windows start from it."""
 
 _TRIES = 4
 """The filter is followed as often before its first pause: it goes on from the leader, and takes
@@ -289,8 +290,9 @@ def _follow_leader(
     is_due = not (hypothesis.wait or step.lacking)
     n_searches = 0
     if is_due:
-        is_small = len(aligned.window.indices) <= _SMALL
-        n_searches = _N_SEARCHES if is_small and aligned.memory.n_windows < _N_FIRST else 1
+        n_affordable = _SEARCHED // max(len(aligned.window.indices), 1)
+        is_first = aligned.memory.n_windows < _N_FIRST
+        n_searches = min(max(n_affordable, 1), _N_SEARCHES) if is_first else 1
     sought = _search(step, aligned, hypothesis, hypotheses[0].evidence, n_searches)
     hypotheses[leader] = sought.hypothesis
     if is_due:
