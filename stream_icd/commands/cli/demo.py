@@ -3,7 +3,7 @@
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from stream_icd.methods.names.attributes import Attributes
 
 app = typer.Typer()
-
-_Names = Annotated[
-    str | None,
-    typer.Option(
-        "--names",
-        metavar="[GRAPH=]FILE",
-        help="Name communities by this table of attributes of nodes: CSV, JSON lines or "
-        "Parquet, with the column node and one for each attribute, such as country.",
-    ),
-]
 
 _MIXING = "0.6"
 """So much that memory between windows matters: a snapshot alone shows three quarters."""
@@ -69,7 +59,12 @@ class _Demo(MethodOptions):
         "with drifting communities.",
     )
     limit: int | None = option(None, "Number of snapshots. Default: all of --data, or 90.", min=1)
-    names: _Names = None
+    names: str | None = option(
+        None,
+        "Name communities by this table of attributes of nodes: CSV, JSON lines or Parquet, with "
+        "the column node and one for each attribute, such as country.",
+        metavar="[GRAPH=]FILE",
+    )
     view: bool = option(False, "Serve the live page while the demonstration runs.")
     port: int = option(8321, "Port of the page, with --view.", min=1, max=65535)
     out: Path = option(Path("out"), "Folder for picture, results and logs.")

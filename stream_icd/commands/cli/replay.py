@@ -293,19 +293,13 @@ def _engine_of(
 
     if options.ray_address is not None and options.engine != "ray":
         raise BadSettings("--ray-address goes with --engine ray")
-    if redetection.smooth:
-        if options.engine == "pool":
-            return smoothing_engine(
-                redetection, lambda work: in_processes(work, model_name, options.processes)
-            )
-        return smoothing_engine(redetection, InProcess)
-    if options.engine == "serial":
-        return InProcess(redetection)
-    if options.engine == "pool":
-        return in_processes(redetection, model_name, options.processes)
-    from stream_icd.history.replay.ray_engine import RayActors
+    if options.engine == "ray":
+        from stream_icd.history.replay.ray_engine import RayActors
 
-    return RayActors(redetection, options.processes, options.ray_address, stop)
+        return RayActors(redetection, options.processes, options.ray_address, stop)
+    pool = partial(in_processes, model_name=model_name, count=options.processes)
+    opened = InProcess if options.engine == "serial" else pool
+    return smoothing_engine(redetection, opened) if redetection.smooth else opened(redetection)
 
 
 def _check_smooth(options: _ReplayOptions, redetection: Redetection) -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from stream_icd.commands.cli.subscribe_shapes import Shape
-    from stream_icd.core.times import Gap
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.streaming.subscribers.subscription import SubscribeOptions, Subscription
 
@@ -160,7 +159,7 @@ class _Subscribe(BrokerOptions):
             "limit": self.limit,
             "group": self.group,
             "settings": settings,
-            "on_gap": _say_gap,
+            "on_gap": lambda gap: say(str(gap), err=True),
         }
         if self.node is not None:
             kind: Literal["members", "node"] = "members" if self.members else "node"
@@ -223,10 +222,6 @@ class _Subscribe(BrokerOptions):
             raise typer.Exit(0) from None
         finally:
             subscription.close()
-
-
-def _say_gap(gap: Gap) -> None:
-    say(str(gap), err=True)
 
 
 def _let_reader_finish(patience_s: float = _PATIENCE_S) -> None:

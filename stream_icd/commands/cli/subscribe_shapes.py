@@ -135,9 +135,9 @@ class _OfCommunities(Shape[Communities]):
         yield (
             f"{result.n_nodes:>8,} {result.n_edges:>9,} "
             f"{result.n_communities:>11,} {result.modularity:>10.4f} "
-            f"{result.evidence or '-':>8} {_mean(result.probabilities):>8} "
-            f"{_number(result.horizon, 1):>7} "
-            f"{_number(result.predicted_bits, 3):>9} {int(result.sizes.max()):>8,} "
+            f"{result.evidence or '-':>8} {_or_dash(_mean(result.probabilities), '.2f'):>8} "
+            f"{_or_dash(result.horizon, ',.1f'):>7} {_or_dash(result.predicted_bits, ',.3f'):>9} "
+            f"{int(result.sizes.max()):>8,} "
             f"{sum(result.milliseconds.values()):>8.1f}  {result.model}"
         )
 
@@ -173,12 +173,12 @@ class _OfCommunities(Shape[Communities]):
         return summary | dict(zip(table.column_names, table.columns, strict=True))
 
 
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:,.{digits}f}"
+def _or_dash(value: float | None, form: str = "") -> str:
+    return "-" if value is None else format(value, form)
 
 
-def _mean(shares: Shares | None) -> str:
-    return "-" if shares is None else f"{shares.mean(dtype=np.float64):.2f}"
+def _mean(shares: Shares | None) -> float | None:
+    return None if shares is None else float(shares.mean(dtype=np.float64))
 
 
 def _written(shares: Shares | None) -> list[float] | None:
@@ -257,10 +257,6 @@ class _OfNode(Shape[NodeChange]):
             "before": pa.array([result.before], pa.int64()),
             "after": pa.array([result.after], pa.int64()),
         }
-
-
-def _or_dash(community: int | None) -> str:
-    return "-" if community is None else str(community)
 
 
 class _OfMembers(Shape[CommunityEvents | NodeChange]):

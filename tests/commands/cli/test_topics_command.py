@@ -66,25 +66,20 @@ def test_a_name_that_is_empty_or_of_nobody_is_refused(broker: Broker) -> None:
         assert said in topics(broker, *command, status=78).stderr
 
 
-@pytest.mark.parametrize(
-    ("command", "group"),
-    [
+def test_no_graph_starts_anew_under_running_workers(broker: Broker) -> None:
+    create_topics(broker.settings())
+    publish(broker, [OutgoingRecord(EVENTS, b"events", b"as733")])
+    for command, group in (
         ("track-anew", "stream-icd-track"),
         ("track-anew", "stream-icd-track-as733"),
         ("detect-anew", "stream-icd-detect"),
-    ],
-)
-def test_no_graph_starts_anew_under_running_workers(
-    broker: Broker, command: str, group: str
-) -> None:
-    create_topics(broker.settings())
-    publish(broker, [OutgoingRecord(EVENTS, b"events", b"as733")])
-    worker = partial(run_consumer, broker.settings(), SNAPSHOTS, group, Calls(lambda _: ()))
-    with beside(worker) as errors:
-        wait_until(lambda: group_members(broker.settings(), group))
-        refused = topics(broker, command, "as733", status=78).stderr
-    assert not errors
-    assert f"group {group} still has running members: stop them first" in refused
+    ):
+        worker = partial(run_consumer, broker.settings(), SNAPSHOTS, group, Calls(lambda _: ()))
+        with beside(worker) as errors:
+            wait_until(partial(group_members, broker.settings(), group))
+            refused = topics(broker, command, "as733", status=78).stderr
+        assert not errors
+        assert f"group {group} still has running members: stop them first" in refused
     with open_reader(broker.settings(), EVENTS, until="end") as records:
         assert all(record.value for record in records)
 
