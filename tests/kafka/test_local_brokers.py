@@ -133,7 +133,6 @@ def test_it_dies_with_its_parent_even_on_kill_9() -> None:
         "    time.sleep(60)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
     broker = int(parent.stdout.readline())
     assert alive(broker)
     parent.send_signal(signal.SIGKILL)

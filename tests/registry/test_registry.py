@@ -278,7 +278,6 @@ def test_the_champion_and_the_one_before_it_are_known(store: Store) -> None:
     crown(store, A)
     crown(store, B)
     now = current(store)
-    assert now is not None
     assert (now.generation, now.champion, now.previous) == (2, B, A)
     assert (now.change, now.reason, now.by, now.at) == ("promoted", "it is better", "test", NOW)
     assert [generation.champion for generation in history(store)] == [A, B]

@@ -47,7 +47,6 @@ def joined(lat: NDArray[np.float64], lon: NDArray[np.float64], **how: object) ->
     """The pairs of taxis that a snapshot joins, if they are at these places."""
     table = pa.table({"taxi": np.arange(len(lat)), "lat": lat, "lon": lon})
     snapshot = TaxiSettings(MINUTE, MINUTE, **how).snapshot(DAY, table)  # type: ignore[arg-type]
-    assert snapshot is not None
     return set(zip(*snapshot.edges.tolist(), strict=True))
 
 
@@ -150,7 +149,6 @@ def test_a_sample_is_random_of_its_size_and_stays_the_same() -> None:
     def nodes(seed: int, rows: pa.Table = table) -> set[int]:
         settings = TaxiSettings(MINUTE, MINUTE, nearest=5, sample=100, seed=seed)
         snapshot = settings.snapshot(DAY, rows)
-        assert snapshot is not None
         return set(snapshot.nodes.to_pylist())
 
     assert len(nodes(0)) == 100

@@ -354,7 +354,6 @@ class KafkaNode:
 
     def kill(self) -> None:
         """As if the power went: kill -9."""
-        assert self.process is not None
         self.process.kill()
         self.process.wait()
         self.process = None

@@ -81,7 +81,6 @@ def test_what_is_sent_is_what_is_read(snapshot: Snapshot) -> None:
 def test_pairs_given_twice_add_up_and_a_null_dst_declares_a_node_without_an_edge() -> None:
     snapshot = made([1, 2, 1, 5], [2, 1, 1, 1], weights=[1.0, 2.5, 9.0, 1.0])
     assert snapshot.edges.tolist() == [[0, 0], [1, 2]]
-    assert snapshot.weights is not None
     assert snapshot.weights.tolist() == [3.5, 1.0]
     assert snapshot.n_self_loops == 1
     assert made([1, 2], [2, 1]).weights is None
@@ -100,7 +99,6 @@ def test_a_node_has_its_place_whichever_row_names_it_and_places_make_no_correcti
     assert in_edges == declared
     assert encode_snapshot(in_edges) == encode_snapshot(declared)
     places = decode(encode_snapshot(declared)).coordinates
-    assert places is not None
     assert places.crs == DEGREES
     np.testing.assert_array_equal(places.x, [7.5, np.nan, 0.0])
     np.testing.assert_array_equal(places.known, [True, False, True])
@@ -118,7 +116,6 @@ def test_longitude_and_latitude_have_bounds_and_a_plane_has_wide_ones() -> None:
     message = encode_snapshot(made([1, 2], [2, 3], x=[180.0, -180.0], y=[90.0, -90.0], crs=DEGREES))
     assert dict(message.headers)["icd_crs"] == b"OGC:CRS84"
     places = decode(message, headers=with_header(message.headers, "icd_crs", None)).coordinates
-    assert places is not None
     assert places.crs == ""
 
 

@@ -91,7 +91,6 @@ class Past:
             for number, (_, outcome) in enumerate(InProcess(work)(batch)):
                 assert isinstance(outcome, Processed)
                 state = outcome.state
-                assert state is not None
                 of_state = state.key, state.value, state.headers
                 self.archive("memory", Record("memory", 0, number, received_ms, *of_state))
 

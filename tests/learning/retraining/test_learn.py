@@ -270,7 +270,6 @@ def test_a_round_learns_the_encoder_and_its_card_says_from_what(
     for words in ("## The encoder", "| hindsight | none |", "| icd, untrained encoder |"):
         assert words in card
     data = read_lineage(registry, decided.champion).data
-    assert data is not None
     assert data.labelled == 0
 
 
@@ -324,7 +323,6 @@ def test_a_schedule_longer_than_the_budget_goes_on_with_the_next_trigger(
     decides("kept")
     done = [epochs()]
     begun = RetrainerState.read(registry, settings.name).begun
-    assert begun is not None
     assert begun.paused
     assert decides("not now") == "0 of 4 new windows"
     for until, outcome, run in ((11, "failed", over), (15, "kept", noted)):

@@ -206,9 +206,7 @@ def test_a_better_model_is_promoted_with_its_lineage_and_proves_itself_on_newer_
     assert "7 of 4 new windows" in aliases.reason
     lineage = read_lineage(retrainer.registry, promoted.champion)
     assert lineage.parent == worse
-    assert lineage.data is not None
     assert (lineage.data.windows, lineage.data.labelled) == (3, 3)
-    assert lineage.gate is not None
     assert lineage.gate.start >= lineage.data.end
     assert lineage.gate.passed
     measures = [figure.measure for figure in lineage.gate.figures]
@@ -266,7 +264,6 @@ def test_a_graph_of_the_past_counts_beside_one_of_today(retrainer: Retrainer) ->
     retrainer.decides("confirmed")
     retrainer.decides("kept", asked=True)
     lineage = read_lineage(retrainer.registry, retrainer.champion)
-    assert lineage.data is not None
     assert list(lineage.data.until()) == ["small"]
     retrainer.archive_of_year(1999, "older", 3)
     retrainer.decides("not now", "3 of 4 new windows")

@@ -143,7 +143,6 @@ def test_tiny_and_structureless_graphs_teach_something_usable(n_nodes: int) -> N
 
 def with_weights(graph: LabelledGraph, seed: int, inside: float = 1.0) -> LabelledGraph:
     """Exponential weights: of this mean inside communities, and of mean 1 between them."""
-    assert graph.labels is not None
     upper = triu(graph.adjacency).tocoo()
     same = graph.labels[upper.row] == graph.labels[upper.col]
     upper.data = np.random.default_rng(seed).exponential(np.where(same, inside, 1.0)) + 1e-6
@@ -199,7 +198,6 @@ def followed(graphs: Sequence[PlantedGraph], parameters: BpParameters) -> list[R
     """The windows one after the other, with memory."""
     found: list[Remembered] = []
     for one in windows(graphs):
-        assert one.moment is not None
         memory = found[-1].memory if found else None
         nodes, window = one.moment.nodes, one.moment.window
         found.append(detect_window(one.adjacency, nodes, window, parameters, memory))

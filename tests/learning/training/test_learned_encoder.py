@@ -326,10 +326,8 @@ def test_a_sum_of_windows_has_the_weights_that_memory_has(sums: list[LabelledAdj
     memory = None
     for one in windows:
         graph = one.graph
-        assert graph.moment is not None
         given = graph.adjacency, graph.moment.nodes, graph.moment.window, BpParameters(search=True)
         memory = detect_window(*given, memory).memory
-    assert memory is not None
     expected = memory.hypotheses[0].evidence
     with_edges(MODEL, [*windows, NO_TEST])
     ((adjacency, labels),) = sums

@@ -154,9 +154,6 @@ def test_a_node_between_two_communities_may_be_in_the_second(parameters: BpParam
     groups = (range(8), range(8, 16), [16, 0, 1], [16, 8, 9])
     for found, ids in seen(parameters, groups, groups):
         own, others, second = found.probabilities, found.second_ids, found.second_probabilities
-        assert own is not None
-        assert others is not None
-        assert second is not None
         assert own[:16].min() > 0.95 > 0.8 > own[16] > 0.2
         assert own[16] + second[16] == pytest.approx(1, abs=0.05)
         assert {int(others[16]), ids[16]} == set(found.community_ids.tolist())

@@ -41,7 +41,6 @@ def after(n_windows: int, **given: object) -> Memory:
 
 
 def leads(memory: Memory) -> HypothesisKind:
-    assert memory.leading is not None
     return memory.leading.kind
 
 

@@ -83,7 +83,6 @@ def test_edges_of_older_windows_count_less_or_not_at_all() -> None:
     assert (weights["8"], weights["0"], weights["2"], weights["15"]) == (1.5, 1.5, 0.5, 1.0)
     assert explanation.reach == GRAPHS[1].window.start
     of_all = explain_community(1, TRACKED, GRAPHS, horizon=2)
-    assert of_all.apart is not None
     # 45 pairs of both windows; 7, 8 and 9 have been here for one, and were with 0 to 6 before
     assert (of_all.apart.edges_inside, of_all.apart.edges_across) == (78 + 24, 2 + 0.5 * 21)
     assert {link.weight for link in of_all.links} <= {1.5, 1.0, 0.5}

@@ -52,7 +52,6 @@ def table_after(windows: Iterable[Communities]) -> Table:
     table: Table = {}
     for window in windows:
         ids = window.ids_of_nodes
-        assert ids is not None
         now = dict(zip(window.nodes.to_pylist(), ids.tolist(), strict=True))
         start = window.window.start.isoformat()
         table = {

@@ -68,7 +68,6 @@ class Proxy:
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(PATIENCE_S)
 
     async def _close(self) -> None:
-        assert self._server is not None
         self._server.close()
         for link in self._links:
             link.cancel()

@@ -200,7 +200,6 @@ def small_disk(folder: Path) -> Iterator[Path]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        assert holder.stdout is not None
         if holder.stdout.readline() != b"mounted\n":
             raise CannotPlay(INSTRUCTION)
         disk = Path(f"/proc/{holder.pid}/root{mount}")
