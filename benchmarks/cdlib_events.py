@@ -32,7 +32,6 @@ from benchmarks.shared.peers.cdlib_peer import (
     published_asur,
     reported_by_tracker,
 )
-from benchmarks.shared.streams.planted_events import PLANTED, overlaid
 from benchmarks.tracking import (
     CHURN,
     EVENT_RATE,
@@ -50,6 +49,7 @@ from stream_icd.core.events import CommunityEvents
 from stream_icd.methods.synthetic.lfr import Drift, LfrSettings, generate_drifting_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.methods.tracking.track import TrackSettings, remember, track
+from tests.testbed.planted_events import PLANTED, overlaid
 
 THEIRS: dict[str, Callable[[Lives], Reported]] = {
     "Greene": greene,

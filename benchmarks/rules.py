@@ -21,7 +21,6 @@ from benchmarks.shared.commit import measured_at
 from benchmarks.shared.left_out import left_out
 from benchmarks.shared.pages.rule_table import compare_rules, cost_table
 from benchmarks.shared.pages.sections import write_section
-from benchmarks.shared.streams.planted_events import score_late
 from benchmarks.tracking import snapshots
 from benchmarks.tracking_memory import (
     SETTLED,
@@ -43,6 +42,7 @@ from stream_icd.methods.bp.partition import MeasuredPartition, measured
 from stream_icd.methods.bp.prior import MOST_TRUST, OVERCONFIDENCE
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.horizon import FILTER, PRESENCE, SIDE_BY_SIDE
+from tests.testbed.planted_events import score_late
 
 POSTERIOR, FOLLOW = "stream_icd.methods.bp.posterior", "stream_icd.methods.memory.follow"
 BELIEFS, HORIZON = "stream_icd.methods.bp.belief_propagation", "stream_icd.methods.memory.horizon"

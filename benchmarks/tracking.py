@@ -23,13 +23,6 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks.shared.commit import measured_at
 from benchmarks.shared.pages.sections import write_section
-from benchmarks.shared.streams.planted_events import (
-    PLANTED,
-    Score,
-    found_events,
-    overlaid,
-    planted_events,
-)
 from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
@@ -40,6 +33,13 @@ from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.methods.tracking.identities import NodePartition
 from stream_icd.methods.tracking.track import remember, track
 from stream_icd.registry.find import open_model
+from tests.testbed.planted_events import (
+    PLANTED,
+    Score,
+    found_events,
+    overlaid,
+    planted_events,
+)
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NOISE = (0.0, 0.01, 0.02, 0.05, 0.1)

@@ -23,7 +23,6 @@ from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.data_sets import TEST_SEED
 from benchmarks.shared.pages.sections import DOCS, write_section
 from benchmarks.shared.streams.known_streams import snapshot_of
-from benchmarks.shared.streams.planted_events import PLANTED, Score, Step, score_late
 from benchmarks.tracking import (
     CHURN,
     EVENT_RATE,
@@ -50,6 +49,7 @@ from stream_icd.methods.synthetic.lfr import Drift, LfrSettings, generate_drifti
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.methods.tracking.track import remember, track
 from stream_icd.registry.find import open_model
+from tests.testbed.planted_events import PLANTED, Score, Step, score_late
 
 SETTLED, LATEST = 4, 3
 STREAMS = [

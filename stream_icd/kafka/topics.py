@@ -1,4 +1,4 @@
-"""The topics of a stream, and groups' positions in them: create, list, look up, skip."""
+"""The topics of a stream, and groups' positions in them: create, look up, skip."""
 
 from __future__ import annotations
 

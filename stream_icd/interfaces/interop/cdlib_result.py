@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadInput, MissingExtra
-from stream_icd.methods.graphs.adjacency import as_named
+from stream_icd.methods.graphs.adjacency import as_named, is_graph_of
 from stream_icd.methods.graphs.labelled_graph import numbered
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def to_cdlib(
         raise BadInput("CDlib has no results for a graph without nodes")
     by_label, ends = np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))
     members = [part.tolist() for part in np.split(named.nodes[by_label], ends[:-1])]
-    named_igraph = hasattr(graph, "is_named") and graph.is_named()  # CDlib asks for names
+    named_igraph = is_graph_of("igraph", graph) and graph.is_named()  # CDlib asks for names
     if not (named_igraph or isinstance(graph, networkx.Graph)):
         unnamed = networkx.from_scipy_sparse_array(named.adjacency)
         graph = networkx.relabel_nodes(unnamed, dict(enumerate(named.nodes.tolist())))

@@ -123,16 +123,16 @@ def as_named(graph: Any) -> _NamedGraph:
     adjacency = as_adjacency(graph)
     if isinstance(graph, Snapshot):
         return _NamedGraph(adjacency, graph.nodes.to_numpy(zero_copy_only=False))
-    if _is_graph_of("networkx", graph):
+    if is_graph_of("networkx", graph):
         return _NamedGraph(adjacency, np.fromiter(graph, object, len(graph)))
-    if _is_graph_of("igraph", graph) and "name" in graph.vs.attributes():
+    if is_graph_of("igraph", graph) and "name" in graph.vs.attributes():
         return _NamedGraph(adjacency, np.fromiter(graph.vs["name"], object, graph.vcount()))
     if _is_named_matrix(graph):
         return _NamedGraph(adjacency, np.asarray(graph.columns))
     return _NamedGraph(adjacency, np.arange(adjacency.shape[0]))
 
 
-def _is_graph_of(library: str, graph: Any) -> bool:
+def is_graph_of(library: str, graph: Any) -> bool:
     """Whether a graph is a `Graph` of this library, which is not imported for it."""
     return library in sys.modules and isinstance(graph, sys.modules[library].Graph)
 
@@ -258,9 +258,9 @@ def _as_matrix(graph: Any) -> coo_array:
     if issparse(graph):
         return coo_array(graph)
     # Before `adjacency()`, which graphs of NetworkX have too, with another meaning.
-    if _is_graph_of("networkx", graph):
+    if is_graph_of("networkx", graph):
         return _from_networkx(graph)
-    if _is_graph_of("igraph", graph):
+    if is_graph_of("igraph", graph):
         return _from_igraph(graph)
     if callable(getattr(graph, "adjacency", None)):
         return coo_array(graph.adjacency())

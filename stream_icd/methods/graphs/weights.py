@@ -66,7 +66,7 @@ def comparable_weights(weights: Floats, exponent: float = EXPONENT) -> Floats:
     median = values[np.searchsorted(up_to, len(weights) // 2, side="right")]
     compressed = _relative(values, median) ** exponent
     table = np.zeros(len(counts))
-    table[present] = _rounded(compressed / (compressed @ counts[present] / len(weights)))
+    table[present] = _rounded(compressed / ((compressed * counts[present]).sum() / len(weights)))
     return table[codes]
 
 
@@ -75,7 +75,8 @@ def _codes(weights: Floats) -> Ids | None:
 
     Those of a sum of windows (`memory.sums`) and small counts have no more, so few are different.
     """
-    narrow = weights.astype(np.float32)
+    with np.errstate(over="ignore", under="ignore"):  # such a weight is another one then
+        narrow = weights.astype(np.float32)
     bits = narrow.view(np.uint32)
     if (bits & 0xFFFF).any() or (narrow != weights).any():
         return None

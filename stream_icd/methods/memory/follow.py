@@ -54,8 +54,8 @@ nodes had, `(n,)`, `NOBODY` for new ones, and labels that some nodes are known t
 (`bp.known.Known`), or None: a method may start from them."""
 
 _SMALL = 24_000
-"""Entries of a small graph, and of the sum of a follower that takes in each window; a larger one
-only takes in those in which it is searched, since this costs as much as the window itself."""
+"""Entries of a window and of the sum of a follower that takes in each window; a larger one only
+takes in those in which it is searched, since this costs as much as the window itself."""
 
 _FEW = 8000
 """Sums wait a window for each eighth of a window (of at least so many entries) in the one that was

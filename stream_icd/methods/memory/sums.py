@@ -95,19 +95,23 @@ def searched(
 ) -> tuple[Labels, bool]:
     """Return the communities of a graph, (n,), and whether a search has corrected the last ones.
 
-    These are the last ones, after moves of nodes that shorten the description, or what a search has
-    found, or the best of both: pieces that are together in both, united while that shortens it.
-    A single community counts if no search finds another one.
+    These are the last ones, after moves of nodes that shorten the description, or what a full
+    search has found, or the best of both: pieces that are together in both, united while that
+    shortens it. A single community counts if no search finds another one.
 
     graph: all of its nodes have edges.
     before: (n,) the last communities, `NOBODY` for new nodes.
     n_searches: how often to search the graph as if nothing was known of it; once: quickly, if what
-        is known saves bits.
+        is known saves bits and description length decides (`search`).
     """
     rng = np.random.default_rng(seed)
     start = best = _refined(graph, _with_singles(before), rng)
+    if best.bits >= 0 and (before < 0).any():  # nothing else brings new nodes into a community
+        move_nodes(graph, best.labels, 1.0, rng)
+        start = best = measured(graph, best.labels)
     n_searches = n_searches or not best.labels.any()  # no moves divide a single community: a trap
     is_quick = parameters.search and n_searches == 1 and best.bits < 0
+    finds_several = False
     for _ in range(n_searches):
         partitions = [best]
         if is_quick:
@@ -115,11 +119,13 @@ def searched(
         else:
             found = found_exactly(graph, parameters, None, rng).labels
             partitions.append(_refined(graph, found, rng))
+        finds_several |= bool(found.any())
         both = agglomerate(graph, _common_pieces(best.labels, found))
         partitions.append(_refined(graph, both, rng))
-        best = min(partitions, key=lambda partition: partition.bits or inf)
+        of_one = inf if finds_several else 0.0
+        best = min(partitions, key=lambda partition: partition.bits or of_one)
     labels = compact(connected(graph, best.labels, may_be_alone=not parameters.search))[0]
-    return labels, bool(n_searches) and not np.array_equal(labels, start.labels)
+    return labels, best is not start
 
 
 def _refined(graph: LevelGraph, labels: Labels, rng: np.random.Generator) -> MeasuredPartition:

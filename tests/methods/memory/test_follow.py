@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
 
+from stream_icd.core.arrays import NOBODY
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.bp.parameters import BpParameters
@@ -119,3 +120,20 @@ def test_communities_that_save_no_bits_do_not_shrink_to_a_few_nodes() -> None:
     before = labels_of(30, 30)
     labels, corrected = searched(graph, SEARCH, before, 0, 0)
     assert (labels.tolist(), corrected) == (before.tolist(), False)
+
+
+def test_two_communities_that_become_one_are_one_soon() -> None:
+    memory, clique = None, csr_array(np.ones((24, 24)) - np.eye(24))
+    found = []
+    for number, graph in enumerate([cliques(12, 12)] * 2 + [clique] * 16):
+        step = then(memory, graph, number)
+        memory = step.memory
+        found.append(len(step.community_ids))
+    assert found[:2] == [2, 2]
+    assert found[-1] == 1
+
+
+def test_new_nodes_join_a_community_though_it_saves_no_bits() -> None:
+    graph = finest_level(cliques(6, 6, links=[(0, 6)]))
+    labels, _ = searched(graph, SEARCH, np.full(12, NOBODY, np.int32), 0, 0)
+    assert labels.tolist() == labels_of(6, 6).tolist()

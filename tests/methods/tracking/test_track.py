@@ -18,16 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from benchmarks.shared.streams.planted_events import (
-    PLANTED,
-    Key,
-    Score,
-    Step,
-    found_events,
-    overlaid,
-    planted_events,
-    score_late,
-)
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings
@@ -39,6 +29,16 @@ from stream_icd.methods.tracking import identities
 from stream_icd.methods.tracking.identities import NodePartition
 from stream_icd.methods.tracking.track import TrackSettings, remember, track
 from stream_icd.wire.events import decode_events, encode_events
+from tests.testbed.planted_events import (
+    PLANTED,
+    Key,
+    Score,
+    Step,
+    found_events,
+    overlaid,
+    planted_events,
+    score_late,
+)
 from tests.testbed.windows import events_of, follow, groups, window
 
 CASES = {
