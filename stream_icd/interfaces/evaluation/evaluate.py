@@ -150,7 +150,8 @@ class Evaluation:
                 run.process.end()
 
     def _read(self, archived: ArchivedLesson) -> Lesson:
-        return Lesson.read(self.archive, *archived)
+        window, labels = archived
+        return Lesson.read(self.archive, window, labels)
 
     def _compared(self, bp: BpParameters) -> list[ModelComparison]:
         newest = (lesson.graph(by_labels=True) for lesson in self.newest())

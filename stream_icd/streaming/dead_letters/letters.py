@@ -155,8 +155,17 @@ class DeadLetter(Record):
         """Return the dead letter in a record of a dead-letter topic."""
         headers, added = split_headers(record.headers)
         size = None if record.value is None else len(record.value)
-        place = record.topic, record.partition, record.offset, record.timestamp_ms
-        return cls(*place, record.key, None, headers, added, size)
+        return cls(
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            timestamp_ms=record.timestamp_ms,
+            key=record.key,
+            value=None,
+            headers=headers,
+            added=added,
+            size=size,
+        )
 
     @property
     def came_from(self) -> str | None:

@@ -8,9 +8,9 @@ import hmac
 import json
 import threading
 import time
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
@@ -58,12 +58,12 @@ class Deliver(Step):
     group: str
     receivers: Sequence[_Receiver]
     retry_for_s: float
+    _taken: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
         self._outages = {
             receiver.url: Outage(self.retry_for_s, of=receiver.name) for receiver in self.receivers
         }
-        self._taken = deque[tuple[str, str]](maxlen=_MOST_TAKEN)
         # Nobody sets it: when the worker stops, the alert in hand is given back.
         self._never = threading.Event()
 
@@ -90,7 +90,9 @@ class Deliver(Step):
         except (AlertRefused, ReceiverUnavailable) as error:
             return str(error)
         # Also if another receiver fails: then the alert comes again, by `stream-icd dlq retry`.
-        self._taken.append((alert.id, receiver.url))
+        self._taken[alert.id, receiver.url] = None
+        if len(self._taken) > _MOST_TAKEN:
+            self._taken.popitem(last=False)
         return ""
 
 
